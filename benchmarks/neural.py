@@ -3,6 +3,8 @@
     make bench-neural                                   on the CPU: the throughput of chains alone
     make bench-neural ARGS="--device cuda --trees --chunks"      what docs/gpu.md shows, on a GPU
 
+    make bench-neural ARGS="--sizes --rules citations references addresses"  the same network with and without rules
+
 The parser learns en-ewt with gold tags and is tested without punctuation; the chunker learns CoNLL-2000.
 """
 
@@ -99,6 +101,49 @@ def throughput(device: str, sizes: list[int], n: int, length: int) -> None:
         print(f"  {k:>6}{ours:>22,.0f}{scan:>22,.0f}", flush=True)
 
 
+SYSTEMS = ("network", "network, rules in prediction", "network, CoDL", "network, PR", "extractor", "extractor, network")
+
+
+def rules_and_network(corpus: str, n: int, draw: int, system: str, most: int) -> float:
+    """Token accuracy on the development set of a corpus of the extraction panel, from ``n`` labelled texts."""
+    from _panel.common import Options
+    from _panel.extract import corpora, drawn
+
+    from trellis import Extractor
+    from trellis.constraints import parse_rules
+    from trellis.learn import CCM
+    from trellis.neural import BiLSTM, NeuralCRF
+
+    one = next(c for c in corpora(Options(small=corpus.startswith("examples"))) if c.name == corpus)
+    few, many = drawn(one, n, draw)
+    free = [list(text.tokens) for text in many[:most]]
+    X, y = [list(text.tokens) for text in few], [list(text.labels or ()) for text in few]
+    judged = [list(text.tokens) for text in one.judged], [list(text.labels or ()) for text in one.judged]
+    if system.startswith("extractor"):
+        encoder = "bilstm" if system.endswith("network") else None
+        return 100 * Extractor(one.rules, encoder=encoder).fit(X, y, unlabelled=free).score(*judged)
+    rules = parse_rules(one.rules.read_text(), str(one.rules))
+    names = sorted({str(label) for own in y for label in own} | set(rules.labels or ()))
+    encoder = BiLSTM(word_size=50, char_size=30, hidden=64, layers=1, min_count=1)
+    network = NeuralCRF(encoder, names, max_iter=60, round_iter=3, batch_size=4, learning_rate=0.003)
+    method = {"network, CoDL": "codl", "network, PR": "pr"}.get(system, "supervised")
+    learner = CCM(network, list(rules), method=method, beta=None, max_iter=4)
+    weights = [1.0] * len(X) + [0.3] * len(free)
+    if method == "supervised":
+        learner.fit(X, y)
+    else:
+        learner.fit([*X, *free], [*y, *[None] * len(free)], sample_weight=weights)
+    return 100 * learner.score(*judged, constrained=system != "network")
+
+
+def with_rules(corpora: list[str], sizes: list[int], draws: int, systems: list[str], most: int) -> None:
+    print(f"extraction: token accuracy on dev, {most} unlabelled texts, mean of {draws} draws")
+    for corpus in corpora:
+        for system in systems:
+            means = [np.mean([rules_and_network(corpus, n, d, system, most) for d in range(draws)]) for n in sizes]
+            print(f"  {corpus:<20}{system:<30}" + "".join(f"{mean:8.1f}" for mean in means), flush=True)
+
+
 def main() -> None:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--device", default="cpu", help="where networks run: cpu or cuda")
@@ -108,14 +153,24 @@ def main() -> None:
     made.add_argument("--passes", type=int, default=30, help="passes over the training data")
     made.add_argument("--test", default="test", help="treebank that the parser is tested on: test or dev")
     made.add_argument("--sizes", type=int, nargs="*", default=[10, 25, 50, 100, 200, 400], help="numbers of labels")
+    made.add_argument("--rules", nargs="*", default=[], help="corpora of the extraction panel, to learn under rules")
+    made.add_argument("--labelled", type=int, nargs="*", default=[5, 20, 50], help="numbers of labelled texts")
+    made.add_argument("--draws", type=int, default=2, help="draws of the labelled texts")
+    made.add_argument("--systems", nargs="*", default=list(SYSTEMS), help="what is compared under --rules")
+    made.add_argument("--unlabelled", type=int, default=150, help="unlabelled texts under --rules")
     made.add_argument("--sentences", type=int, default=256, help="chains at once")
-    given = arguments(made, trees=True, chunks=True, passes=2, sizes=[3, 5], sentences=4)
+    given = arguments(
+        made, trees=True, chunks=True, passes=2, sizes=[3, 5], sentences=4,
+        rules=["examples/citations"], labelled=[3], draws=1, unlabelled=4, systems=["network", "network, PR"],
+    )  # fmt: skip
     if given.sizes:
         throughput(given.device, given.sizes, given.sentences, 25)
     if given.trees:
         parser(given.device, given.passes, given.test)
     if given.chunks:
         chunker(given.device, given.passes, given.vectors)
+    if given.rules:
+        with_rules(given.rules, given.labelled, given.draws, given.systems, given.unlabelled)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ _EXPORTS = {
     "StructuredLoss": "trellis.neural.losses",
     "WordVectors": "trellis.neural.vectors",
     "constrained_decode": "trellis.neural.losses",
+    "distil": "trellis.neural.distillation",
 }
 
 __all__ = list(_EXPORTS)

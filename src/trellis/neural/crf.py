@@ -30,6 +30,7 @@ from trellis.neural.model import NeuralModel, chain_groups
 from trellis.neural.scan import chain_log_partition
 from trellis.neural.targets import NeuralStatistics, Targets
 from trellis.structures import Chain, ChainTables, LabelPosterior
+from trellis.structures.chain_parts import pair_up
 
 
 class _Names(TypedDict):
@@ -210,6 +211,15 @@ class NeuralCRF(NeuralModel, SequenceModel):
         stack = np.ascontiguousarray(np.broadcast_to(edge, (n_groups, *edge.shape)))
         tables = ChainTables(np.ascontiguousarray(node), stack, start, stop)
         return Chain.over(tables, batch.offsets, edge_index=np.repeat(group, batch.lengths), first=batch.first)
+
+    def in_place_of(self, batch: Batch, scores: Chain) -> Chain:
+        """The scores of another model of these instances, whose posteriors this model can collect."""
+        group = np.repeat(self._groups(batch), batch.lengths).astype(np.int32)
+        n_groups = int(group.max(initial=0)) + 1
+        inside = np.where(scores.parts.has_boundary(), group, 0)
+        own, theirs, index = pair_up(inside, scores.edge_index, scores.tables.n_matrices)
+        tables = ChainTables(scores.node, scores.tables.edge[theirs], scores.tables.start, scores.tables.stop)
+        return Chain.over(tables, batch.offsets, edge_index=index, first=batch.first, owner=(own, n_groups))
 
     def _rows(self, batch: Batch, q: LabelPosterior) -> FloatArray:
         return q.node

@@ -357,6 +357,10 @@ class NeuralModel(SavedEstimator):
         self._check_whole(max_iter=1, round_iter=1, batch_size=1, patience=1, random_state=0)
         self._check_within(learning_rate=(1e-300, np.inf), weight_decay=(0.0, np.inf), warmup=(0.0, 1.0))
         self._check_within(clip=(1e-300, np.inf), tol=(0.0, np.inf))
+        if not hasattr(self, "encoder_"):
+            encoder = encoder_of(self._encoder())  # refuses a name that is none
+            if encoder is not None:
+                encoder.check_settings()
         self._device()
 
 

@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 
 from trellis.apps.extract.encoding import encoded, learning_corpus, naming, side_by_side
 from trellis.apps.extract.features import boundary_features
-from trellis.apps.extract.learning import MODEL_KINDS, coded, infer_with, new_hmm, token_features, trained_crf
+from trellis.apps.extract.learning import (
+    MODEL_KINDS,
+    NETWORK,
+    coded,
+    infer_with,
+    new_hmm,
+    new_network,
+    token_features,
+    trained_crf,
+)
 from trellis.apps.extract.rules import ExtractionRules, RulesLike, label_names
 from trellis.apps.extract.usual_fields import usual_fields
 from trellis.apps.extract.word_classes import WordClasses
@@ -40,7 +49,7 @@ from trellis.models import CRF, HMM, SemiCRF
 from trellis.models.documentation import documented
 from trellis.models.features import FeatureFunction
 from trellis.models.inference import Inference
-from trellis.models.saving import SavedEstimator, from_archive, to_archive
+from trellis.models.saving import SavedEstimator, from_archive, known_class, to_archive
 from trellis.models.semi_crf import codes_of
 from trellis.search.methods import WIDEST_BEAM
 
@@ -79,6 +88,9 @@ class Extractor(SavedEstimator):
     model_kind : {"crf", "semi-crf", "hmm"} or None, default=None
         Model to learn. One of "crf", "semi-crf" (whole fields) or "hmm". Default: "crf", or "semi-crf" if labelled
         texts contain adjacent fields of one label.
+    encoder : str or None, default=None
+        Learn a network over this encoder in place of the default CRF: "bilstm", "wordllama", a text file of word
+        vectors, or a Hugging Face transformer (folder or name). Needs PyTorch.
     features : callable or None, default=None
         Function that maps a sentence and a position to additional features of the token, for CRFs.
     method : str or None, default=None
@@ -107,7 +119,9 @@ class Extractor(SavedEstimator):
     usual_fields : bool, default=True
         Penalise texts without a field that every labelled text has.
     random_state : int or None, default=0
-        Seed of the random start, used if nothing is labelled.
+        Seed of the random start, used if nothing is labelled, and of a network.
+    device : str, default="cpu"
+        Where the network of an encoder runs: "cpu" or "cuda".
 
     Attributes
     ----------
@@ -135,6 +149,7 @@ class Extractor(SavedEstimator):
     rules_path: str = "rules"
     files: Mapping[str, str] | None = None
     model_kind: str | None = None
+    encoder: str | None = None
     features: FeatureFunction | None = None
     method: str | None = None
     gamma: float | None = None
@@ -150,13 +165,14 @@ class Extractor(SavedEstimator):
     back_off: float = 1.0
     usual_fields: bool = True
     random_state: int | None = 0
+    device: str = "cpu"
     n_jobs: int | None = None
     engine: Any = None
     memory: int | str | None = None
     verbose: bool = False
 
     learned_names = _Names
-    not_saved = (*SavedEstimator.not_saved, "rules", "rules_path")  # a file holds what was read
+    not_saved = (*SavedEstimator.not_saved, "rules", "rules_path", "encoder", "device")  # a file holds what was read
     tokeniser_ = WORDS
     told_ = cast("tuple[TextFeature, ...]", ())
 
@@ -197,7 +213,9 @@ class Extractor(SavedEstimator):
         self.label_names_ = names = label_names(self.rules_.parsed, labelled, self.labels)
         self.usual_ = usual_fields(labelled, names, self.smoothing) if self.usual_fields else {}
         self.constraints_, self.without_ = self.rules_.chosen(self.usual_, without), list(without)
-        self.kind_ = self.model_kind or ("semi-crf" if side_by_side(labelled, names) else "crf")
+        self.kind_ = self.model_kind or (
+            "semi-crf" if self.encoder is None and side_by_side(labelled, names) else "crf"
+        )
         every, storage = chain([first], some), Storage(self.memory)
         corpus, self.classes_of_words_, told = learning_corpus(every, names, self.min_count, storage)
         texts = OnDemand(len(corpus.batch), lambda number: told.get(number) or corpus.sentence(number))
@@ -340,8 +358,10 @@ class Extractor(SavedEstimator):
         self.constraints_ = self.rules_.chosen(self.usual_, self.without_)
         self.classes_of_words_ = WordClasses(frozenset(names["common"]))
         # an HMM is what is left where there was nothing to learn a CRF from
-        kinds = CRF if self.model_kind is None else MODEL_KINDS[self.model_kind]
-        model = from_archive(names["model"], arrays, (kinds, HMM))
+        kinds: list[Any] = [CRF if self.model_kind is None else MODEL_KINDS[self.model_kind], HMM]
+        if names["model"].get("class") == NETWORK:
+            kinds = [known_class(NETWORK)]
+        model = from_archive(names["model"], arrays, tuple(kinds))
         self.kind_ = self.model_kind or ("semi-crf" if isinstance(model, SemiCRF) else "crf")
         if model.label_names_ != self.label_names_:
             raise DataError(f"the model in it must be over the labels {list(self.label_names_)}, and is not")
@@ -358,6 +378,10 @@ class Extractor(SavedEstimator):
     def _check_settings(self) -> None:
         if self.model_kind is not None and self.model_kind not in MODEL_KINDS:
             raise UnknownNameError("model_kind", self.model_kind, MODEL_KINDS)
+        if self.encoder is not None:
+            if self.model_kind not in (None, "crf"):
+                raise DataError(f"an encoder scores the labels of a CRF: leave out model_kind={self.model_kind!r}")
+            new_network(self, ["label"]).check_settings()
         if self.method is not None and self.method not in METHODS:
             raise UnknownNameError("method", self.method, METHODS)
         self._check_whole(max_iter=0, k_best=1, beam=1, min_count=1, random_state=0)

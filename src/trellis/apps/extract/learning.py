@@ -35,6 +35,10 @@ MARKS = "mark"
 """The column that says after which mark a label comes."""
 
 MODEL_KINDS: dict[str, type[HMM] | type[CRF]] = {"crf": CRF, "semi-crf": SemiCRF, "hmm": HMM}
+NETWORK = "NeuralCRF"
+"""Class of the network over an encoder."""
+NETWORK_PASSES, NETWORK_BATCH = 40, 8
+"""Passes over the texts, and texts a step, of a network: there are few texts."""
 PSEUDO_LABELLED = 0.3
 """Weight of a pseudo-labelled text, beside 1 of one that a person has labelled."""
 
@@ -48,7 +52,7 @@ def new_hmm(extractor: Extractor) -> HMM:
     )  # fmt: skip
 
 
-def trained_crf(extractor: Extractor, texts: Sequence[Document]) -> HMM | CRF:
+def trained_crf(extractor: Extractor, texts: Sequence[Document]) -> Any:
     """A CRF trained on the labelled texts, and on the others with pseudo-labels; the HMM, if there are no labels.
 
     extractor : with its trained HMM
@@ -59,14 +63,31 @@ def trained_crf(extractor: Extractor, texts: Sequence[Document]) -> HMM | CRF:
     others = [t for t, complete in zip(texts, known, strict=True) if not complete]
     again = kind is SemiCRF
     if extractor.method_ == "supervised" or not others:
-        return _crf(extractor, kind, extractor.corpus(labelled, again=again)) if labelled else hmm
+        return _final(extractor, kind, extractor.corpus(labelled, again=again)) if labelled else hmm
     corpus = extractor.corpus(labelled)
     first = _crf(extractor, CRF, corpus) if labelled else None
     seen = np.bincount(corpus.batch.labels, minlength=len(extractor.label_names_)) > 0
     work = partial(pseudo_labels, extractor, hmm, first, seen)
     codes = np.concatenate(list(by_chunks(work, others, extractor.n_jobs)))
     corpus = completed(extractor.corpus([*labelled, *others], again=again), codes)
-    return _crf(extractor, kind, corpus, np.repeat([1.0, PSEUDO_LABELLED], [len(labelled), len(others)]))
+    return _final(extractor, kind, corpus, np.repeat([1.0, PSEUDO_LABELLED], [len(labelled), len(others)]))
+
+
+def _final(extractor: Extractor, kind: type[CRF], corpus: Corpus, weights: FloatArray | None = None) -> Any:
+    """The model that predicts: a CRF, or a network over an encoder."""
+    if extractor.encoder is None:
+        return _crf(extractor, kind, corpus, weights)
+    return new_network(extractor, list(extractor.label_names_)).fit(corpus, sample_weight=weights)
+
+
+def new_network(extractor: Extractor, labels: list[str]) -> Any:
+    """The network before training."""
+    from trellis.neural import NeuralCRF
+
+    return NeuralCRF(
+        extractor.encoder, labels, max_iter=NETWORK_PASSES, batch_size=NETWORK_BATCH, device=extractor.device,
+        random_state=extractor.random_state, n_jobs=extractor.n_jobs,
+    )  # fmt: skip
 
 
 def pseudo_labels(

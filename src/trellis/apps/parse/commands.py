@@ -32,7 +32,7 @@ from trellis.errors import DataError
 if TYPE_CHECKING:
     from trellis.data.document import Document
 
-TAGGER = FieldOptions("trellis.apps.parse.tagger:Tagger", learning="min_count", run="n_jobs engine")
+TAGGER = FieldOptions("trellis.apps.parse.tagger:Tagger", learning="encoder min_count", run="device n_jobs engine")
 PARSER = FieldOptions(
     "trellis.apps.parse.parser:Parser",
     learning="encoder max_iter min_count bits random_state",

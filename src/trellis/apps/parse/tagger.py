@@ -23,6 +23,8 @@ from trellis.models.inference import Inference
 from trellis.models.saving import SavedEstimator
 from trellis.models.state import Entry, Member
 
+ROUNDS = 60
+"""Rounds of L-BFGS without an encoder."""
 WITHOUT_CASE = 2
 """One in so many training sentences is learned from without features of case."""
 
@@ -44,10 +46,15 @@ class Tagger(SavedEstimator):
 
     Parameters
     ----------
+    encoder : str or None, default=None
+        Score tags by a network over this encoder: "bilstm", "wordllama", a text file of word vectors, or a Hugging Face
+        transformer (folder or name). Needs PyTorch. By default, a log-linear model.
     min_count : int, default=2
         Words that occur less often are treated as unknown. The same holds for other features.
-    max_iter : int, default=60
-        Rounds of L-BFGS.
+    max_iter : int or None, default=None
+        Rounds of L-BFGS, or passes of a network over the data. By default 60, or 20 with an encoder.
+    device : str, default="cpu"
+        Where the network of an encoder runs: "cpu" or "cuda".
 
     Attributes
     ----------
@@ -64,17 +71,21 @@ class Tagger(SavedEstimator):
     ('N', 'V')
     """
 
+    encoder: str | None = None
     min_count: int = 2
     l2: float = 0.5
-    max_iter: int = 60
+    max_iter: int | None = None
+    device: str = "cpu"
     n_jobs: int | None = None
     engine: Any = None
     verbose: bool = False
 
     saved: ClassVar = {
-        "crf": Member("crf_", CRF),
+        "crf": Member("crf_", (CRF, "NeuralCRF")),
         "tokeniser": Entry("tokeniser_", _Tokens, TreebankTokeniser.to_json, TreebankTokeniser.from_json),
     }
+
+    not_saved = (*SavedEstimator.not_saved, "encoder", "device")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "crf_")
@@ -89,9 +100,12 @@ class Tagger(SavedEstimator):
         text = [s for s in as_documents(X, y) if s.labels is not None and any(s.labels)]
         if not text:
             raise DataError("no word has a tag (UPOS), so there is nothing to learn from")
-        crf = self._like(CRF)
-        described = OnDemand(len(text), lambda number: _described(text[number].tokens, case=number % WITHOUT_CASE != 0))
         self.tokeniser_ = TreebankTokeniser.fit(text)
+        if self.encoder is not None:
+            self.crf_ = self._network().fit([list(s.tokens) for s in text], [list(s.labels or ()) for s in text])
+            return self
+        crf = self._log_linear()
+        described = OnDemand(len(text), lambda number: _described(text[number].tokens, case=number % WITHOUT_CASE != 0))
         self.crf_ = crf.fit(described, [list(s.labels or ()) for s in text])
         return self
 
@@ -109,7 +123,9 @@ class Tagger(SavedEstimator):
         """Inference on sentences, as ``predict`` takes them: labels (tags), marginals, log-partitions, ..."""
         self._check_fitted()
         self.crf_.n_jobs = self.n_jobs
-        return self.crf_.infer([self.described(s.tokens) for s in self._sentences(X)])
+        given, describes = self._sentences(X), isinstance(self.crf_, CRF)
+        found: Inference = self.crf_.infer([self.described(s.tokens) if describes else list(s.tokens) for s in given])
+        return found
 
     def _sentences(self, X: Iterable[TextLike]) -> list[Document]:
         return as_documents(self.tokeniser_.split(x) if isinstance(x, str) else x for x in check_list(X, "sentences"))
@@ -137,8 +153,19 @@ class Tagger(SavedEstimator):
         tokens = tuple(self.tokeniser_.split(" ".join(sentence.tokens)))
         return replace(sentence, tokens=tokens, text="", offsets=(), labels=None)
 
+    def _log_linear(self) -> CRF:
+        return self._like(CRF, max_iter=ROUNDS if self.max_iter is None else self.max_iter)
+
+    def _network(self) -> Any:
+        from trellis.neural import NeuralCRF
+
+        passes = {} if self.max_iter is None else {"max_iter": self.max_iter}
+        return NeuralCRF(self.encoder, device=self.device, verbose=self.verbose, n_jobs=self.n_jobs, **passes)
+
     def _check_settings(self) -> None:
-        self._like(CRF).check_settings()
+        self._log_linear().check_settings()
+        if self.encoder is not None:
+            self._network().check_settings()
 
 
 def _has_capitals(words: Sequence[str]) -> bool:

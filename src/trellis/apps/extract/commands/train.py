@@ -40,9 +40,9 @@ ANSWERS = {
 
 SETTINGS = FieldOptions(
     "trellis.apps.extract.extractor:Extractor",
-    learning="method model_kind max_iter gamma beta hard k_best min_count random_state",
+    learning="method model_kind encoder max_iter gamma beta hard k_best min_count random_state",
     decoding="beam",
-    run="n_jobs engine memory",
+    run="device n_jobs engine memory",
 )
 
 
