@@ -40,13 +40,6 @@ def best_assignment(unary: FloatArray, pair: FloatArray) -> tuple[IntArray, floa
     return search.found, search.value, search.seen
 
 
-def relaxed_bound(unary: FloatArray, pair: FloatArray) -> float:
-    """A bound on every assignment: what every variable and every pair has at its best, after sweeps of the dual."""
-    unary, pair = _reparametrised(unary, pair)
-    n = len(unary)
-    return float(unary.max(axis=1).sum() + pair.max(axis=(2, 3))[np.triu_indices(n, 1)].sum())
-
-
 def _searched(unary: FloatArray, pair: FloatArray, most: int | None) -> _Search | None:
     """The search at its end; None if it took more than so many prefixes."""
     # the surest first: what they settle, all the others hear

@@ -18,7 +18,7 @@ import numpy as np
 
 from trellis.data.ragged import FloatArray, IntArray, LabelArray, owners
 from trellis.errors import DataError
-from trellis.structures.branching import best_assignment, relaxed_bound
+from trellis.structures.branching import best_assignment
 from trellis.structures.elimination import Eliminated, eliminate
 from trellis.structures.flat import FlatScores, kbest_by_forbidding
 from trellis.structures.graph_parts import GraphParts
@@ -188,16 +188,6 @@ class Graph(FlatScores):
         for message in messages:
             message.choose(outputs, rng, sample=sample)
         return self._parts.in_slots(outputs), total
-
-    def relaxation(self) -> FloatArray:
-        """(n_instances,): a bound on every output's score, from the dual of the linear relaxation where branch and
-        bound is what finds the best one, else the best score itself."""
-        bound, messages = self.argmax().score, self._messages(best=True)
-        for shape in self.shapes:
-            if shape.order.largest > LARGEST_MAX:
-                for row, instance in enumerate(shape.instances.tolist()):
-                    bound[instance] = relaxed_bound(*self._dense(shape, row, messages))
-        return bound
 
     def _dense(self, shape: Shape, row: int, messages: list[Message]) -> tuple[FloatArray, FloatArray]:
         """Unary and pairwise scores of one graph, for branch and bound."""
