@@ -22,15 +22,12 @@ from typing import Any, Self
 import numpy as np
 
 from trellis.constraints import Constraint, Rule
-from trellis.constraints.compilation import named
 from trellis.constraints.penalties import with_penalties
-from trellis.data.ragged import FloatArray
 from trellis.data.storage import bytes_of
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
-from trellis.learn.codl import CoDL
+from trellis.learn.expectation import ProjectedStep, Solving
 from trellis.learn.learner import Dev, SearchingLearner
-from trellis.learn.uem import UEM
 from trellis.loop.schedule import gamma_at
 from trellis.models.documentation import documented
 from trellis.models.inference import LARGEST_DUAL
@@ -120,29 +117,33 @@ class CCM(SearchingLearner):
         compile_ahead(f"train-{self.method}")
         training = self._training(X, y, sample_weight)
         self.model_, rho = training.model, self._learned_penalties(training)
-        self.penalties_ = dict(zip([c.name for c in named(self.constraints)], rho.tolist(), strict=True))
+        self._take_penalties(rho)
         self.duals_: dict[str, float] = {}
-        score = None if dev is None else lambda: float(self.score(*dev))
-        learner: CoDL | UEM
-        if self.method == "codl":
-            learner = codl = self._like(CoDL)
-            judge = None if dev is None else lambda: codl.score(*dev)
-            codl.train(training, rho=rho, score=judge, memory=self.memory)
-            self.penalties_ = codl.penalties_
-        elif self.method in ("hard-em", "supervised"):
-            learner = self._like(CoDL, constraints=(), max_iter=0 if self.method == "supervised" else self.max_iter)
-            learner.train(training, rho=np.zeros(0), score=score)
-        else:
-            learner = uem = self._by_projection(rho, None if training.use_labelled else self.beta)
-            loop = uem.loop_over(training, uem.step_of(training, self.memory), score=score, keep_best=False)
-            uem.trained(loop, loop.run())
-            self.duals_ = learner.pulls_
-        self.history_, self.n_iter_ = learner.history_, learner.n_iter_
-        return self
 
-    def _by_projection(self, rho: FloatArray, beta: float | None) -> UEM:
-        rules = with_penalties(self.constraints, np.minimum(rho, LARGEST_DUAL)) if self.method != "em" else ()
-        return self._like(UEM, constraints=rules, gamma=self.gamma_, beta=beta, tol=0.0, track_likelihood=False)
+        def judge(state: Any) -> float:
+            if self.method == "codl":
+                self._take_penalties(state.rho)
+            return float(self.score(*dev))  # type: ignore[misc]
+
+        judged = None if dev is None else judge
+        if self.method in ("em", "pr", "uem"):
+            rules = with_penalties(self.constraints, np.minimum(rho, LARGEST_DUAL)) if self.method != "em" else ()
+            solving = Solving(self.projection_tol, self.max_evaluations, memory=self.memory)
+            training.check(needs_labels=False)
+            step = ProjectedStep(training, rules, solving, likelihood=False)
+            score = None if dev is None else lambda: judge(None)
+            run = self._projection_loop(training, step, score=score, gamma=self.gamma_, keep_best=False).run()
+            self.duals_ = run.state.pulls(step.projector.rows)
+        elif self.method == "codl":
+            run = self._labelling_loop(
+                training, self.constraints, rho, relearn=not self.hard, judge=judged, memory=self.memory
+            ).run()
+            self._take_penalties(run.state.rho)
+        else:
+            rounds = 0 if self.method == "supervised" else self.max_iter
+            run = self._labelling_loop(training, (), np.zeros(0), relearn=False, judge=judged, max_iter=rounds).run()
+        self.history_, self.n_iter_ = run.history, len(run.history)
+        return self
 
     @property
     def gamma_(self) -> float:

@@ -15,7 +15,7 @@ it is γ = −∞: the posterior is one output that obeys the constraints.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
@@ -23,13 +23,12 @@ import numpy as np
 
 from trellis.constraints import Constraint, Rule
 from trellis.data.files import FilePath
-from trellis.data.ragged import FloatArray
 from trellis.engine.compiling import compile_ahead
-from trellis.learn.labelling import ArgmaxStep, LabellingState
+from trellis.learn.labelling import LabellingState
 from trellis.learn.learner import Dev, SearchingLearner
 from trellis.learn.training import Training
 from trellis.loop.checkpoint import Checkpoint
-from trellis.loop.loop import Loop, Settings
+from trellis.loop.loop import Loop
 from trellis.models.documentation import documented
 
 
@@ -116,57 +115,32 @@ class CoDL(SearchingLearner):
         self._check_settings(dev)
         compile_ahead("train-codl")
         training = self._training(X, y, sample_weight)
-        score = None if dev is None else lambda: float(self.score(*dev))
-        return self._trained(self._loop(training, None, score, None).run(resume=resume))
+        loop = self._loop(training, dev)
+        return self._trained(loop.run(resume=resume))
 
-    def train(
-        self,
-        training: Training,
-        *,
-        rho: FloatArray | None = None,
-        score: Callable[[], float] | None = None,
-        memory: object = None,
-    ) -> Self:
-        """Train the model of a training in place; ``rho`` are penalties that are learned already.
+    def train(self, training: Training) -> Self:
+        """Train the model of a training in place, for tasks that prepare it themselves."""
+        return self._trained(self._loop(training, None).run())
 
-        memory : what the run may use, None: half of what is free; rules that take too much of it are kept on disk
-        """
-        return self._trained(self._loop(training, rho, score, memory).run())
-
-    def _loop(
-        self, training: Training, rho: FloatArray | None, score: Callable[[], float] | None, memory: object
-    ) -> Loop:
-        """The rounds over a training; arguments as in :meth:`train`."""
-        beta = None if training.use_labelled else self.beta
-        training.check(needs_labels=False)
-        rho = self._learned_penalties(training) if rho is None else rho
-        step = ArgmaxStep(
-            training, self.constraints, rho, beam=self.beam, k_best=self.k_best, beta=beta,
-            relearn=self.relearn and not self.hard, smoothing=self.smoothing, memory=memory,
-        )  # fmt: skip
-        self.model_, self._names = training.model, step.search.names
-        self._take(rho)
-        settings = Settings(
-            -np.inf, beta, "auto", self.start_scale, max_iter=self.max_iter if len(training.free) else 0,
-            random_state=self.random_state, checkpoint=self.checkpoint, checkpoint_every=self.checkpoint_every,
-            verbose=self.verbose, title="constraint-driven learning", rises=False, keep_best=False,
-        )  # fmt: skip
+    def _loop(self, training: Training, dev: Dev) -> Loop:
+        """The rounds over a training."""
+        rho = self._learned_penalties(training)
+        self._take_penalties(rho)
 
         def judge(state: LabellingState) -> float:
-            self._take(state.rho)
-            return 0.0 if score is None else score()
+            self._take_penalties(state.rho)
+            return float(self.score(*dev))  # type: ignore[misc]
 
-        known = None if self.checkpoint is None else self._known(training.batch, penalties=rho)
-        return Loop(step, settings, score=None if score is None else judge, known=known)
+        judged = None if dev is None else judge
+        return self._labelling_loop(
+            training, self.constraints, rho, relearn=self.relearn and not self.hard, judge=judged
+        )
 
     def _trained(self, run: Checkpoint) -> Self:
         """Itself, with what a run of the loop tells beside the model."""
-        self._take(run.state.rho)
+        self._take_penalties(run.state.rho)
         self._take_run(run)
         return self
-
-    def _take(self, rho: FloatArray) -> None:
-        self.penalties_ = dict(zip(self._names, rho.tolist(), strict=True))
 
     def _check_settings(self, dev: Any = None) -> None:
         self._check_learner(dev)

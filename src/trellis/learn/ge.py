@@ -32,9 +32,9 @@ from trellis.data.ragged import FloatArray
 from trellis.engine import Placed
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import ConstraintError, DataError, UnknownNameError
+from trellis.learn.expectation import ProjectedStep, Solving
 from trellis.learn.learner import ProjectedLearner
 from trellis.learn.training import STARTS, Training, TrainingStep
-from trellis.learn.uem import UEM
 from trellis.loop.step import ArrayState, StepResult
 from trellis.models.documentation import documented
 from trellis.models.model import rows_of, scores_of
@@ -260,8 +260,6 @@ class GE(ProjectedLearner):
     checkpoint_every: int = 1
     verbose: bool = False
 
-    beta = None
-
     def fit(
         self,
         X: Any,
@@ -279,12 +277,17 @@ class GE(ProjectedLearner):
         start = self.start
         if start == "auto":
             start = "uniform" if training.supervised is None else "labelled"
-        constraints = self.constraints if self.method != "codl" else [_in_l1(one) for one in self.constraints]
-        learner = self._like(UEM, constraints=constraints, gamma=GAMMAS[self.method], start=start)
-        step = ExpectationStep(training, self.constraints, self.distance) if self.method == "ge" else None
-        self.model_ = training.model
+        training.check(needs_labels=start == "labelled")
+        step: ExpectationStep | ProjectedStep
+        if self.method == "ge":
+            step = ExpectationStep(training, self.constraints, self.distance)
+        else:
+            constraints = self.constraints if self.method != "codl" else [_in_l1(one) for one in self.constraints]
+            solving = Solving(self.projection_tol, self.max_evaluations, memory=self._memory)
+            step = ProjectedStep(training, constraints, solving)
         score = None if dev is None else lambda: float(self.score(*dev))
-        self._take_run(learner.loop_over(training, step, score=score).run(resume=resume))
+        loop = self._projection_loop(training, step, score=score, gamma=GAMMAS[self.method], start=start)
+        self._take_run(loop.run(resume=resume))
         return self
 
     def _gamma(self, constrained: bool) -> float:

@@ -7,7 +7,8 @@ scores less the price of violations.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, TypedDict
 
 import numpy as np
@@ -24,19 +25,24 @@ from trellis.constraints.penalties import (
 )
 from trellis.data.batch import Batch
 from trellis.data.checks import check_dev
-from trellis.data.files import check_writable
+from trellis.data.files import FilePath, check_writable
 from trellis.data.fingerprint import fingerprint
 from trellis.data.ragged import FloatArray
+from trellis.data.storage import UNBOUNDED
 from trellis.engine import engine_for, threads_for
 from trellis.errors import DataError, UnknownNameError
+from trellis.learn.labelling import ArgmaxStep, LabellingState
 from trellis.learn.training import Training
 from trellis.loop.checkpoint import Checkpoint
 from trellis.loop.history import History
+from trellis.loop.loop import Loop, Settings
 from trellis.loop.schedule import gamma_at
+from trellis.loop.step import Step
 from trellis.models.inference import Inference, ProjectedInference, Projection, SearchedInference
 from trellis.models.model import own_model
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
 from trellis.models.state import InnerHeader
+from trellis.projection.shard import PATIENT
 from trellis.search.methods import WIDEST_BEAM
 
 Dev = tuple[Any, Any] | None
@@ -67,9 +73,21 @@ class Learner(SavedEstimator):
     model: Any
     model_: Any
     constraints: Sequence[Constraint | Rule]
-    beta: float | None
     n_jobs: int | None
     engine: Any
+    max_iter: int
+    # how a run goes where a learner has no parameter for it
+    beta: float | None = None
+    start: str = "auto"
+    start_scale: float = 1.0
+    n_init: int = 1
+    tol: float = 0.0
+    patience: int | None = None
+    random_state: int | None = None
+    checkpoint: FilePath | None = None
+    checkpoint_every: int = 1
+    verbose: bool = False
+    title = "learning"
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
@@ -147,6 +165,22 @@ class Learner(SavedEstimator):
         mixes = self.beta is not None and bool(np.any(known & weighted) and np.any(~known & weighted))
         return Training(model, batch, engine_for(self.n_jobs, self.engine), use_labelled=not mixes)
 
+    def _loop_of(
+        self,
+        step: Step[Any],
+        *,
+        score: Callable[[Any], float] | None = None,
+        known: dict[str, str] | None = None,
+        **changes: Any,
+    ) -> Loop:
+        """The rounds of a step with this learner's settings, but for ``changes``; ``score``, ``known`` as in Loop."""
+        own = Settings(
+            start=self.start, start_scale=self.start_scale, n_init=self.n_init, max_iter=self.max_iter, tol=self.tol,
+            patience=self.patience, random_state=self.random_state, checkpoint=self.checkpoint,
+            checkpoint_every=self.checkpoint_every, verbose=self.verbose, title=self.title,
+        )  # fmt: skip
+        return Loop(step, replace(own, **changes), score=score, known=known)
+
     def _known(self, batch: Any, **content: Any) -> dict[str, str]:
         """Fingerprints of what must be the same for a checkpoint to be gone on from: settings and data.
 
@@ -185,8 +219,8 @@ class Learner(SavedEstimator):
         for one in given:
             if not isinstance(one, Constraint | Rule):
                 raise DataError(f"constraints must be a list of constraints, but has {one!r} among them")
-        if getattr(self, "checkpoint", None) is not None:
-            check_writable(self.checkpoint)  # type: ignore[attr-defined]
+        if self.checkpoint is not None:
+            check_writable(self.checkpoint)
         if hasattr(self, "beam"):
             self._check_whole(beam=1)
             self._check_within(beam=(1, WIDEST_BEAM))
@@ -199,7 +233,6 @@ class ProjectedLearner(Learner):
     gamma: Any
     projection_tol: float
     max_evaluations: int
-    max_iter: int
 
     def predict(
         self, X: Any, *, constrained: bool = True, decoding: str = "viterbi", transductive: bool = False
@@ -222,6 +255,29 @@ class ProjectedLearner(Learner):
         check_decoding(decoding)
         found = self._inference(self._encoded(X, y), constrained, False)
         return found.accuracy() if decoding == "viterbi" else found.accuracy(found.marginal_argmax)
+
+    @property
+    def _memory(self) -> object:
+        """What a run may use: a checkpoint knows rows by their content, so that all of it must be at hand."""
+        return None if self.checkpoint is None else UNBOUNDED
+
+    def _projection_loop(
+        self, training: Training, step: Any, *, score: Callable[[], float] | None = None, **changes: Any
+    ) -> Loop:
+        """The rounds of an E-step, which has ``rows``, that train the model of a training in place.
+
+        score : the development metric;  changes : settings that are not this learner's
+        """
+        self.model_ = training.model
+        return self._loop_of(
+            step, score=None if score is None else lambda _: score(),
+            known=None if self.checkpoint is None else self._known(training.batch, constraints=step.rows),
+            # projections that are stopped early give a bound, which may fall
+            rises=self.max_evaluations >= PATIENT, beta=None if training.use_labelled else self.beta,
+            unsolved=f"KKT residual; projection_tol {self.projection_tol:g}). Allow more `max_evaluations` than "
+            f"{self.max_evaluations}, raise `projection_tol`, or give the constraint slack or a penalty",
+            **changes,
+        )  # fmt: skip
 
     def _inference(self, batch: Any, constrained: bool, transductive: bool) -> Inference:
         projection = self._projection(constrained, transductive)
@@ -251,6 +307,7 @@ class SearchingLearner(ProjectedLearner):
     beam: int
     hard: bool
     smoothing: float
+    k_best: int
     penalties_: dict[str, float]
     learned_penalties_: Sequence[LearnedPenalty] = ()
 
@@ -263,6 +320,40 @@ class SearchingLearner(ProjectedLearner):
 
     def _gamma(self, constrained: bool) -> float:
         return 1.0
+
+    def _labelling_loop(
+        self,
+        training: Training,
+        constraints: Sequence[Constraint | Rule],
+        rho: FloatArray,
+        *,
+        relearn: bool,
+        judge: Callable[[LabellingState], float] | None = None,
+        memory: object = None,
+        **changes: Any,
+    ) -> Loop:
+        """The rounds of constrained argmaxes that train the model of a training in place.
+
+        rho : penalties that are learned already;  judge : the development metric at a state
+        memory : what the run may use, None: half of what is free; rules that take too much of it are kept on disk
+        """
+        training.check(needs_labels=False)
+        beta = None if training.use_labelled else self.beta
+        step = ArgmaxStep(
+            training, constraints, rho, beam=self.beam, k_best=self.k_best, beta=beta, relearn=relearn,
+            smoothing=self.smoothing, memory=memory,
+        )  # fmt: skip
+        self.model_ = training.model
+        known = None if self.checkpoint is None else self._known(training.batch, penalties=rho)
+        changes = {"max_iter": self.max_iter, **changes}
+        changes["max_iter"] *= len(training.free) > 0
+        return self._loop_of(
+            step, score=judge, known=known, beta=beta, title="constraint-driven learning", rises=False,
+            keep_best=False, **changes,
+        )  # fmt: skip
+
+    def _take_penalties(self, rho: FloatArray) -> None:
+        self.penalties_ = dict(zip([one.name for one in named(self.constraints)], rho.tolist(), strict=True))
 
     def _learned_penalties(self, training: Training) -> FloatArray:
         """ρ₀ (n_constraints,), from the labelled instances; 0 for constraints with a strength of their own."""

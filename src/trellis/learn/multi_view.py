@@ -32,9 +32,9 @@ from trellis.data.views import ViewBatch
 from trellis.engine import engine_for, place_batch, threads_for
 from trellis.errors import DataError
 from trellis.learn.agreement import AgreedInference, AgreementStep, AgreeShard
+from trellis.learn.expectation import ProjectedStep, Solving
 from trellis.learn.learner import ProjectedLearner, check_decoding
 from trellis.learn.training import Training, count_known
-from trellis.learn.uem import UEM
 from trellis.loop.history import History
 from trellis.models.documentation import documented
 from trellis.models.inference import Inference
@@ -155,19 +155,18 @@ class MultiView(ProjectedLearner):
         model: Any = Views([own_model(one, learned=False) for one in self.models], self.maps)
         batch = self._weighted(model.encode(X, y, sample_weight, fit=True))
         training = Training(model, batch, engine_for(self.n_jobs, self.engine))
-        learner = UEM(
-            model, [*self.constraints, *self._shares_of(model, batch)], gamma=self.gamma_ * model.copies,
-            start="random" if self.maps is None and training.supervised is None else "model",
-            max_iter=self.max_iter, tol=self.tol, projection_tol=self.projection_tol,
-            max_evaluations=self.max_evaluations, random_state=self.random_state, n_jobs=self.n_jobs,
-            engine=self.engine, checkpoint=self.checkpoint, checkpoint_every=self.checkpoint_every,
-            verbose=self.verbose,
-        )  # fmt: skip
-        if learner.start == "model":
+        training.check(needs_labels=False)
+        start = "random" if self.maps is None and training.supervised is None else "model"
+        if start == "model":
             self._begin(model, batch, training)
-        step = None if self.maps is None else AgreementStep(training, self._agree_shard(model))
-        loop = learner.loop_over(training, step)
-        self.model_ = model
+        step: ProjectedStep | AgreementStep
+        if self.maps is None:
+            constraints = [*self.constraints, *self._shares_of(model, batch)]
+            solving = Solving(self.projection_tol, self.max_evaluations, memory=self._memory)
+            step = ProjectedStep(training, constraints, solving)
+        else:
+            step = AgreementStep(training, self._agree_shard(model))
+        loop = self._projection_loop(training, step, gamma=self.gamma_ * model.copies, start=start)
         self._take_run(loop.run(resume=resume))
         return self
 

@@ -21,7 +21,6 @@ import numpy as np
 from trellis.constraints import Constraint, Rule
 from trellis.data.batch import Batch
 from trellis.data.files import FilePath
-from trellis.data.storage import UNBOUNDED
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.expectation import ProjectedStep, Solving
@@ -29,11 +28,10 @@ from trellis.learn.learner import Dev, ProjectedLearner
 from trellis.learn.online import StepwiseStep
 from trellis.learn.training import STARTS, Training
 from trellis.loop.checkpoint import Checkpoint
-from trellis.loop.loop import Loop, Settings
+from trellis.loop.loop import Loop
 from trellis.loop.schedule import Gamma, gamma_at
 from trellis.models.documentation import documented
 from trellis.projection import Duals
-from trellis.projection.shard import PATIENT
 
 
 @documented
@@ -159,7 +157,6 @@ class UEM(ProjectedLearner):
         step: Any = None,
         *,
         score: Callable[[], float] | None = None,
-        keep_best: bool = True,
     ) -> Loop:
         """The rounds that train the model of a training in place; :meth:`trained` takes what they end with.
 
@@ -167,11 +164,7 @@ class UEM(ProjectedLearner):
         """
         training.check(needs_labels=self.start == "labelled" or self.beta is not None)
         step = self.step_of(training) if step is None else step
-        self.model_ = training.model
-        known = None if self.checkpoint is None else self._known(training.batch, constraints=step.rows)
-        metric = None if score is None else lambda _: score()
-        settings = self._settings(keep_best, None if training.use_labelled else self.beta)
-        return Loop(step, settings, score=metric, known=known)
+        return self._projection_loop(training, step, score=score, gamma=self.gamma)
 
     def trained(self, loop: Loop, run: Checkpoint) -> Self:
         """Itself, with what a run of :meth:`loop_over` tells beside the model."""
@@ -181,28 +174,16 @@ class UEM(ProjectedLearner):
         self.pulls_ = run.state.pulls(step.projector.rows) if isinstance(run.state, Duals) else {}
         return self
 
-    def step_of(self, training: Training, memory: object = None) -> ProjectedStep | StepwiseStep:
-        """The E-step that these settings ask for; memory : what the run may use, None: half of what is free."""
-        # A checkpoint knows rows by their content, so that all of it must be at hand.
-        memory = memory if self.checkpoint is None else UNBOUNDED
+    def step_of(self, training: Training) -> ProjectedStep | StepwiseStep:
+        """The E-step that these settings ask for."""
         constraints = tuple(self.constraints)
-        solving = Solving(self.projection_tol, self.max_evaluations, self.few_dual_steps, memory)
+        solving = Solving(self.projection_tol, self.max_evaluations, self.few_dual_steps, self._memory)
         if self.online is not None:
             return StepwiseStep(
                 training, constraints, solving, size=self.online, power=self.step_power,
                 likelihood=self.track_likelihood,
             )  # fmt: skip
         return ProjectedStep(training, constraints, solving, alpha=self.alpha, likelihood=self.track_likelihood)
-
-    def _settings(self, keep_best: bool, beta: float | None) -> Settings:
-        return Settings(
-            self.gamma, beta, self.start, self.start_scale, self.n_init, self.max_iter, self.tol, self.patience,
-            self.random_state, self.checkpoint, self.checkpoint_every, self.verbose,
-            # projections that are stopped early give a bound, which may fall
-            rises=self.max_evaluations >= PATIENT, keep_best=keep_best,
-            unsolved=f"KKT residual; projection_tol {self.projection_tol:g}). Allow more `max_evaluations` than "
-            f"{self.max_evaluations}, raise `projection_tol`, or give the constraint slack or a penalty",
-        )  # fmt: skip
 
     def save(self, path: FilePath) -> None:
         """Write the model with its rules into one file; of a schedule of γ its last value."""

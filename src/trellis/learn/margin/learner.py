@@ -19,7 +19,7 @@ from trellis.learn.margin.cutting_plane import CuttingPlane, Examples, Weights
 from trellis.learn.margin.group import Group
 from trellis.learn.margin.steps import MarginStep
 from trellis.loop.checkpoint import Checkpoint
-from trellis.loop.loop import Loop, Settings
+from trellis.loop.loop import Loop
 from trellis.models.inference import Inference, Projection, SearchedInference
 from trellis.models.model import own_model
 
@@ -65,10 +65,6 @@ class MarginLearner(Learner):
     verbose: bool = False
 
     learned_names = _Names
-    beta = None
-    title = "learning"
-    tol = 0.0
-    n_init = 1
 
     # prediction
 
@@ -135,11 +131,6 @@ class MarginLearner(Learner):
         self, weights: Weights, step: MarginStep[Any], batch: Any, dev: tuple[Any, Any] | None, *, warns: bool = True
     ) -> Loop:
         """The rounds."""
-        settings = Settings(
-            -np.inf, start="model", n_init=self.n_init, max_iter=self._rounds, tol=self.tol if warns else 0.0,
-            random_state=self.random_state, checkpoint=self.checkpoint, checkpoint_every=self.checkpoint_every,
-            verbose=self.verbose, title=self.title, rises=False,
-        )  # fmt: skip
 
         def judge(_: Any) -> float:
             self.bias_ = weights.bias
@@ -149,7 +140,10 @@ class MarginLearner(Learner):
         if self.checkpoint is not None:
             known = self._known(batch, constraints=[repr(one) for one in self.constraints])
         score: Callable[..., float] | None = None if dev is None else judge
-        return Loop(step, settings, score=score, known=known)
+        return self._loop_of(
+            step, score=score, known=known, start="model", max_iter=self._rounds, tol=self.tol if warns else 0.0,
+            rises=False,
+        )  # fmt: skip
 
     def _trained(self, loop: Loop, run: Checkpoint) -> Self:
         """Itself, with what a run of :meth:`_loop` tells beside the model's weights."""
