@@ -70,6 +70,10 @@ def align(table: Table) -> None:
     assert all(differ(row[:4]) for row in rows)
 
 
+def align_figures(table: Table) -> None:
+    assert differ([tuple(table.row(name)) for name in ("none", "bijective", "agreement", "both")])
+
+
 def align_defaults(table: Table) -> None:
     assert differ(table.column("the defaults", "constraint both -> none", "constraint both -> bijective"))
 
@@ -157,7 +161,7 @@ def weak(table: Table) -> None:
 
 
 CHECKS: dict[str, Callable[[Table], None]] = {
-    "gamma": gamma, "running-example": running_example, "align": align, "align-defaults": align_defaults,
+    "gamma": gamma, "running-example": running_example, "align": align, "align-figures": align_figures, "align-defaults": align_defaults,
     "citations": citations, "crf": crf, "dmv": dmv, "engine": engine, "extract": extract, "frameworks": frameworks,
     "induction": induction, "jlis": jlis, "lclr": lclr, "margin": margin, "multiview": multiview,
     "mt": mt, "relations": relations, "transfer": transfer, "trees": trees, "weak": weak,
