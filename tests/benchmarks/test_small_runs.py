@@ -161,7 +161,8 @@ def weak(table: Table) -> None:
 
 
 CHECKS: dict[str, Callable[[Table], None]] = {
-    "gamma": gamma, "running-example": running_example, "align": align, "align-figures": align_figures, "align-defaults": align_defaults,
+    "gamma": gamma, "running-example": running_example, "align": align, "align-figures": align_figures,
+    "align-defaults": align_defaults,
     "citations": citations, "crf": crf, "dmv": dmv, "engine": engine, "extract": extract, "frameworks": frameworks,
     "induction": induction, "jlis": jlis, "lclr": lclr, "margin": margin, "multiview": multiview,
     "mt": mt, "relations": relations, "transfer": transfer, "trees": trees, "weak": weak,
