@@ -29,7 +29,7 @@ class Started:
 
     def end(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        code = self.process.wait(20)
+        code = self.process.wait(90)  # a process that is just starting is waited for
         self.process.stderr.close()
         return code
 

@@ -33,7 +33,7 @@ class Process(Served):
 
     def end(self, number):
         self.process.send_signal(number)
-        self.process.wait(20)
+        self.process.wait(90)
         self.process.stderr.close()
 
     def texts(self):

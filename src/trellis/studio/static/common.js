@@ -79,7 +79,7 @@ export function later(action, milliseconds) {
 export function colour(label) {
   if (label === "O") return "lo";
   const at = project.labels.filter((one) => one !== "O").indexOf(label);
-  return `l${at < 0 ? 0 : at % 12}`;
+  return `l${at < 0 ? 0 : at % 16}`;
 }
 
 /** The label of a token without its mark, and whether a field begins there. */

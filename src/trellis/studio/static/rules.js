@@ -1,6 +1,6 @@
 // Rules: what each does, and the file itself, tried while it is written.
 
-import { $, attempt, command, el, get, later, post, project, toast } from "./common.js";
+import { $, attempt, command, el, get, later, post, project } from "./common.js";
 
 let saved = { text: "", version: "" };
 let show = () => {};
@@ -143,5 +143,4 @@ function mark(line) {
   const lines = $("toml").value.split("\n");
   const share = (line - 1) / Math.max(lines.length, 1);
   if (document.activeElement !== $("toml")) $("toml").scrollTop = share * $("toml").scrollHeight - $("toml").clientHeight / 2;
-  toast(`rules.toml, line ${line}`);
 }
