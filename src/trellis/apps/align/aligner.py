@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
-from typing import Any, Self, TypedDict, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,8 +55,8 @@ from trellis.loop.history import History, Round
 from trellis.metrics.alignment import GoldLinks, best_threshold, precision_recall_curve, score_links
 from trellis.models.alignment import AlignmentModel, SentencePairs
 from trellis.models.documentation import documented
-from trellis.models.saving import SavedEstimator, from_archive, to_archive
-from trellis.models.state import InnerHeader
+from trellis.models.saving import SavedEstimator
+from trellis.models.state import Entry, Member
 from trellis.projection import Item, ShardAnswer
 
 T = TypeVar("T")
@@ -69,13 +69,6 @@ THRESHOLD = 0.4
 THRESHOLDS = [round(0.05 * k, 2) for k in range(2, 19)]
 LEAST_LINK = 1e-3
 """Links less likely than this are left out of the table of whole words."""
-
-
-class _Names(TypedDict):
-    """What a file keeps beside the arrays."""
-
-    threshold: float
-    model: InnerHeader
 
 
 @documented
@@ -168,7 +161,7 @@ class Aligner(SavedEstimator):
     verbose: bool = False
 
     not_saved = (*SavedEstimator.not_saved, "priors")  # what a dictionary taught is in the tables
-    learned_names = _Names
+    saved: ClassVar = {"threshold": Entry("threshold_", float), "model": Member("model_", AlignmentModel)}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
@@ -323,13 +316,7 @@ class Aligner(SavedEstimator):
             return
         yield from self._model().words_.translations(least)
 
-    def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        header, arrays = to_archive(self._model())
-        return {"threshold": self.threshold_, "model": header}, arrays
-
-    def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._check_settings()
-        self.model_, self.threshold_ = from_archive(names["model"], arrays, AlignmentModel), names["threshold"]
+    def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         if not 0 < self.threshold_ <= 1:
             raise DataError(f"the learned threshold must lie between 0 and 1 but is {self.threshold_}")
 
