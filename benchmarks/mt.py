@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import subprocess
-import sys
 import time
 from itertools import islice
 from pathlib import Path
@@ -20,6 +19,8 @@ from pathlib import Path
 from _align import data_folder, find_eflomal
 from _decoder import WEIGHTS, Trigrams, read_table, spans_of, translate
 from _small import arguments, scratch_folder
+
+from trellis.cli import main as trellis
 
 CORPORA = {"hansards": "fr", "europarl-en-es": "es"}
 SYSTEMS = {
@@ -36,7 +37,11 @@ SHORT = 20
 
 
 def run(*command: object) -> None:
-    subprocess.run([sys.executable, "-m", "trellis", *map(str, command)], check=True)
+    try:
+        trellis([str(word) for word in command])
+    except SystemExit as ended:
+        if ended.code:
+            raise
 
 
 def texts(folder: Path, name: str, n_train: int, n_test: int, work: Path):
