@@ -60,6 +60,8 @@ RUNS = {
     "report": "report few.tsv -m m -o -",
     "extract tokens": "extract tokens text.txt",
     "extract propose": "extract propose text.txt -l few.tsv --occurs 1",
+    "extract suggest": "extract suggest -m m text.txt --texts 2",
+    "extract convert": "extract convert few.tsv --to brackets",
     "info": "info -m m",
 }
 """Command -> a run of it that succeeds in the folder that :func:`furnish` makes."""

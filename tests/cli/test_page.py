@@ -67,6 +67,7 @@ def test_model_reads_and_save_writes_everywhere():
     reading = {
         "align",
         "extract explain",
+        "extract suggest",
         "report",
         "relate explain",
         "induce",
@@ -90,11 +91,19 @@ def test_what_prints_has_output_and_json_and_what_works_long_is_quiet_and_has_th
         "align map",
         "align phrases",
     }  # which have formats of their own
-    assert having("--threads") == {*TRAIN, *PREDICT, "extract explain", "relate explain", "report"} - {"parse train"}
+    assert having("--threads") == {
+        *TRAIN,
+        *PREDICT,
+        "extract explain",
+        "extract suggest",
+        "relate explain",
+        "report",
+    } - {"parse train"}
     at_once = {
         "evaluate",
         "extract errors",
         "extract tokens",
+        "extract convert",
         "extract propose",
     }  # which compile nothing and work for a moment
     assert having("--quiet") == set(COMMANDS) - at_once

@@ -65,6 +65,7 @@ READS = {
     "match predict": "match predict - -m matcher", "induce-trees": "induce-trees -", "aggregate": "aggregate -",
     "relate predict": "relate predict - -m relater", "evaluate": "evaluate - few.tsv",
     "extract errors": "extract errors - few.tsv",
+    "extract suggest": "extract suggest -m m -",
     "extract tokens": "extract tokens -", "extract propose": "extract propose - -l few.tsv",
     "report": "report - -m m -o page.html",
     "tag train": "tag train - --save made", "parse train": "parse train - --save made",

@@ -3,6 +3,8 @@
 .tsv .conll .col      columns: a token a line, its label beside it, a blank line between texts
 .jsonl .ndjson        JSON lines: {"text": .., "fields": [{"label", "start", "end"}]}, or tokens and labels as lists
 .json, a folder       a WRENCH data set, with its gold labels (:mod:`trellis.data.wrench`)
+                      also of Prodigy and doccano (:mod:`trellis.data.annotations`)
+.json of Label Studio, .ann of brat
 .csv .parquet         tables with a column "text", or (Parquet) "tokens" and perhaps "labels"
 anything else         raw text, one a line
 """
@@ -11,11 +13,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
+from trellis.data.annotations import annotated, from_brackets, is_annotated, is_studio, read_brat, read_studio
 from trellis.data.bio import BEGINS, everywhere, told, where_needed
 from trellis.data.columns import BLANK, FILLER, blocks, check_cell, read_columns, write_columns, written_labels
 from trellis.data.document import Document, fields_of
@@ -28,6 +31,11 @@ from trellis.errors import DataError, did_you_mean
 
 COLUMNS = (".tsv", ".conll", ".col")
 TABLES = (".csv", ".parquet")
+Reader = Callable[[FilePath, int, Tokeniser], Iterator[Document | DataError]]
+WHOLE: dict[str, Callable[[FilePath, Tokeniser], Iterable[Document]]] = {
+    "table": read_table, "studio": read_studio, "brat": lambda path, tokeniser: [read_brat(path, tokeniser)],
+}  # fmt: skip
+"""Files that are read in one way, whatever is asked of them."""
 
 
 def kind_of(path: FilePath) -> str:
@@ -38,6 +46,10 @@ def kind_of(path: FilePath) -> str:
         return "json"
     if os.fspath(path).lower().removesuffix(".gz").endswith(TABLES):
         return "table"
+    if os.fspath(path).lower().endswith(".ann"):
+        return "brat"
+    if is_studio(path):
+        return "studio"
     return "wrench" if is_wrench(path) else "text"
 
 
@@ -48,9 +60,9 @@ def texts_or_errors(
 
     If none at all could be, the first error is raised at the end.
     """
-    reader = {"columns": _any_columns, "json": _any_json, "wrench": _any_wrench, "table": _any_table}.get(
-        kind_of(path), _any_raw
-    )
+    readers: dict[str, Reader] = {"columns": _any_columns, "json": _any_json, "wrench": _any_wrench}
+    kind = kind_of(path)
+    reader = _any_whole if kind in WHOLE else readers.get(kind, _any_raw)
     first, some = None, False
     for text in reader(path, word_column, tokeniser):
         if isinstance(text, DataError):
@@ -74,8 +86,8 @@ def stream_texts(path: FilePath, *, word_column: int = 0, tokeniser: Tokeniser =
         return read_columns(path, word=word_column, label=None)
     if kind == "wrench":
         return (replace(sentence, labels=None) for sentence in read_wrench_gold(path))
-    if kind == "table":
-        return read_table(path, tokeniser)
+    if kind in WHOLE:
+        return iter(WHOLE[kind](path, tokeniser))
     return _json_texts(path, tokeniser) if kind == "json" else read_raw(path, tokeniser)
 
 
@@ -159,8 +171,8 @@ def _any_wrench(path: FilePath, _: int, __: Tokeniser) -> Iterator[Document | Da
     return (replace(sentence, labels=None) for sentence in read_wrench_gold(path))
 
 
-def _any_table(path: FilePath, _: int, tokeniser: Tokeniser) -> Iterator[Document | DataError]:
-    return read_table(path, tokeniser)
+def _any_whole(path: FilePath, _: int, tokeniser: Tokeniser) -> Iterator[Document | DataError]:
+    return iter(WHOLE[kind_of(path)](path, tokeniser))
 
 
 def _of_block(block: list[tuple[int, str | DataError]], word_column: int, name: str) -> Document | DataError:
@@ -184,16 +196,19 @@ def read_labelled(
     if kind == "text" and path != STANDARD:
         if not os.path.exists(path):
             raise DataError("cannot be read: No such file or directory", path=shown(path))
+        found = [replace(from_brackets(line, tokeniser), path=shown(path), line=n) for n, line in numbered_lines(path)]
+        if any(text.spans for text in found):
+            return found
         raise DataError(
-            f"labelled examples are columns ({' '.join(COLUMNS)}), JSON lines ({' '.join(ENDINGS)}) or WRENCH's .json, "
-            "but the name ends otherwise. `trellis extract tokens TEXT -o few.tsv` cuts raw text into columns for "
-            "labels",
+            f"labelled examples are columns ({' '.join(COLUMNS)}), JSON lines ({' '.join(ENDINGS)}), WRENCH's .json, "
+            "or text with [LABEL words], but the name ends otherwise. "
+            "`trellis extract tokens TEXT -o few.tsv` cuts raw text into columns for labels",
             path=shown(path),
         )
     if kind == "json":
         return list(_json_texts(path, tokeniser))
-    if kind == "table":
-        return list(read_table(path, tokeniser))
+    if kind in WHOLE:
+        return list(WHOLE[kind](path, tokeniser))
     if kind == "wrench":
         return list(read_wrench_gold(path))
     _check_columns(path, word_column, label_column)
@@ -249,6 +264,11 @@ def text_of_json(
 
 
 def _of_record(record: dict[str, Any], name: str | None, line: int | None, tokeniser: Tokeniser) -> Document:
+    if is_annotated(record):
+        try:
+            return replace(annotated(record, tokeniser), path=name, line=line)
+        except DataError as error:
+            raise DataError(str(error), path=name, line=line) from None
     if "tokens" in record:
         tokens, labels = record["tokens"], record.get("labels")
         if not isinstance(tokens, list) or not all(isinstance(token, str) and token for token in tokens):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from trellis.apps.extract.commands import check, errors, explain, predict, propose, tokens, train
+from trellis.apps.extract.commands import check, convert, errors, explain, predict, propose, suggest, tokens, train
 from trellis.cli.commands import add_command
 
 
@@ -25,3 +25,5 @@ def register(program: typer.Typer) -> None:
     ):
         add_command(group, function, answers, settings=settings)
         add_command(program, function, answers, settings=settings, former=f"extract {function.__name__}")
+    add_command(group, suggest.suggest)
+    add_command(group, convert.convert)
