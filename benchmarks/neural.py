@@ -123,7 +123,8 @@ def rules_and_network(corpus: str, n: int, draw: int, system: str, most: int) ->
         encoder = "bilstm" if system.endswith("network") else None
         return 100 * Extractor(one.rules, encoder=encoder).fit(X, y, unlabelled=free).score(*judged)
     rules = parse_rules(one.rules.read_text(), str(one.rules))
-    names = sorted({str(label) for own in y for label in own} | set(rules.labels or ()))
+    every = {str(label) for text in (*one.texts, *one.judged) for label in text.labels or ()}
+    names = sorted(every | set(rules.labels or ()))
     encoder = BiLSTM(word_size=50, char_size=30, hidden=64, layers=1, min_count=1)
     network = NeuralCRF(encoder, names, max_iter=60, round_iter=3, batch_size=4, learning_rate=0.003)
     method = {"network, CoDL": "codl", "network, PR": "pr"}.get(system, "supervised")
