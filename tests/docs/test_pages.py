@@ -27,7 +27,11 @@ WITH_PYTHON = [name for name, blocks in BLOCKS.items() if any(b.language == "pyt
 WITH_COMMANDS = [name for name, blocks in BLOCKS.items() if any(commands_of(b) for b in blocks)]
 DECIMAL, ANY_DECIMAL = re.compile(r"\d+\\\.\d+"), r"(\\d+\\.\\d+)"
 
-NEEDS = {"integrations/spacy.md": ("spacy",), "integrations/frames.md": ("pandas", "polars", "pyarrow")}
+NEEDS = {
+    "integrations/spacy.md": ("spacy",),
+    "integrations/frames.md": ("pandas", "polars", "pyarrow"),
+    "integrations/scikit-learn.md": ("sklearn", "pandas"),
+}
 """Optional libraries of a page, which is skipped without them."""
 SERVERS = (["trellis", "serve"], ["trellis", "studio"])
 NO_BROWSER = {"serve": [], "studio": ["--no-browser"]}

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 
 from tests.hostile.command import run
 from tests.interop.texts import documents, probabilities
-from trellis import Aggregator, DataError, Document, Extractor, Span, UnknownNameError
+from trellis import CRF, Aggregator, DataError, Document, Extractor, MaxEnt, Span, UnknownNameError
 from trellis.data.records import read_documents, write_documents
 from trellis.data.text_files import read_labelled, read_texts
 
@@ -13,7 +13,16 @@ pandas = pytest.importorskip("pandas", reason="pandas is not installed: pip inst
 polars = pytest.importorskip("polars", reason="polars is not installed: pip install polars")
 pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'trellis-learn[frames]'")
 
-from trellis.interop.frames import LIBRARIES, from_dataset, from_frame, spans_frame, to_dataset, to_frame, tokens_frame  # noqa: E402
+from trellis.interop.frames import (  # noqa: E402
+    LIBRARIES,
+    feature_weights,
+    from_dataset,
+    from_frame,
+    spans_frame,
+    to_dataset,
+    to_frame,
+    tokens_frame,
+)
 
 RULES = 'labels = ["NAME", "O"]\n'
 TEXTS = ["Ann ran", "then Bob sat", "Cy left"]
@@ -129,3 +138,19 @@ def test_subwords_are_aligned_by_characters():
     assert labels == ("NAME", None, None, "O", None)
     assert token_labels(document, offsets, labels) == document.labels
     assert cut_with(tokenizer, document.text).tokens == ("An", "n", ",", "le", "ft")
+
+
+def test_weights_of_features_are_a_frame():
+    sentences, labels = [["a", "b"], ["b", "a"]] * 3, [["X", "Y"], ["Y", "X"]] * 3
+    crf = CRF().fit(sentences, labels)
+    table = feature_weights(crf)
+    assert list(table.columns) == ["feature", "label", "weight"]
+    assert list(abs(table["weight"])) == sorted(abs(table["weight"]), reverse=True)
+    for row in table.to_dict("records"):
+        assert crf.feature_weight(row["feature"], row["label"]) == row["weight"]
+    extractor = Extractor(RULES, method="supervised").fit(TEXTS, LABELS)
+    assert len(feature_weights(extractor, "polars")) > 0
+    rows = MaxEnt().fit([[1.0, 0.0], [0.0, 1.0]], ["X", "Y"])
+    assert feature_weights(rows)["weight"].abs().max() == abs(rows.feature_weights_).max()
+    with pytest.raises(DataError, match="Aggregator has no weights of features"):
+        feature_weights(Aggregator())

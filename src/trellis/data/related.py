@@ -18,6 +18,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from trellis.data.bio import runs
 from trellis.data.checks import check_list
 from trellis.data.columns import blocks
 from trellis.data.document import Document, Relation, Span
@@ -162,7 +163,10 @@ def _columns(path: FilePath) -> Iterator[Document]:
             if len(cells) != 5:
                 message = f"expected index, token, label, relations and heads but found {len(cells)} columns"
                 raise DataError(message, path=name, line=line)
-        mentions, ends = _mentions([cells[2] for cells in rows]), dict[int, int]()
+        mentions, ends = (
+            tuple(Span(kind, first, last) for kind, first, last in runs([cells[2] for cells in rows])),
+            dict[int, int](),
+        )
         for number, m in enumerate(mentions):
             ends[m.last - 1] = number
         relations = []
@@ -177,18 +181,6 @@ def _columns(path: FilePath) -> Iterator[Document]:
         yield Document(
             tuple(cells[1] for cells in rows), spans=mentions, relations=tuple(relations), path=name, line=numbers[0]
         )
-
-
-def _mentions(labels: list[str]) -> tuple[Span, ...]:
-    """Mentions of BIO labels; an I that continues nothing begins one."""
-    found: list[Span] = []
-    for at, label in enumerate(labels):
-        sign, _, kind = label.partition("-")
-        if sign == "I" and found and found[-1].last == at and found[-1].label == kind:
-            found[-1] = Span(kind, found[-1].first, at + 1)
-        elif sign in ("B", "I"):
-            found.append(Span(kind or None, at, at + 1))
-    return tuple(found)
 
 
 def _cell(text: str, kind: type, path: str, line: int) -> list[Any]:

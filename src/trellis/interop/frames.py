@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from trellis.data.checks import listed
 from trellis.data.document import Document
 from trellis.data.records import document_of, document_record
@@ -175,3 +177,30 @@ def _types(arrow: Any) -> dict[str, Any]:
         "spans": arrow.list_(arrow.struct({**span, "probability": share})),
         "relations": arrow.list_(arrow.struct(relation)), "columns": table, "votes": table,
     }  # fmt: skip
+
+
+def feature_weights(model: Any, library: str = "pandas") -> Any:
+    """A row for each feature and label of a log-linear model, largest weights first: feature, label, weight.
+
+    model : a trained CRF or MaxEnt, or an estimator with one, such as Extractor or Tagger
+    """
+    inner = getattr(model, "crf_", None) or getattr(getattr(model, "ccm_", None), "model_", None) or model
+    layout = getattr(inner, "layout_", None)
+    if layout is not None and hasattr(inner, "feature_names_"):
+        pairs = zip(
+            np.repeat(np.arange(len(layout.first_pair) - 1), np.diff(layout.first_pair)), layout.pair_label, strict=True
+        )
+        features, labels = inner.feature_names_.names, inner.label_names_.names
+        rows = [(features[f], labels[y], float(w)) for (f, y), w in zip(pairs, inner.weights_, strict=False)]
+    elif hasattr(inner, "feature_weights_"):
+        names = getattr(inner, "feature_names_in_", None)
+        rows = [
+            (str(f) if names is None else str(names[f]), str(inner.classes_[y]), float(w))
+            for (f, y), w in np.ndenumerate(inner.feature_weights_)
+        ]
+    else:
+        raise DataError(
+            f"{type(model).__name__} has no weights of features: give a trained CRF, MaxEnt, Tagger or Extractor"
+        )
+    rows.sort(key=lambda row: -abs(row[2]))
+    return frame_of({name: [row[k] for row in rows] for k, name in enumerate(("feature", "label", "weight"))}, library)
