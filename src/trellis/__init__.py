@@ -107,8 +107,10 @@ _EXPORTS = {
     "forward": "trellis.constraints.links",
     "given": "trellis.constraints.given",
     "label": "trellis.constraints.labels",
+    "length": "trellis.constraints.fields",
     "links": "trellis.constraints.links",
     "load_model": "trellis.models.saving",
+    "ordered": "trellis.constraints.fields",
     "position": "trellis.constraints.condition",
     "preceding": "trellis.constraints.condition",
     "previous": "trellis.constraints.labels",
@@ -201,6 +203,8 @@ if TYPE_CHECKING:
     from trellis.constraints.count import transitions as transitions
     from trellis.constraints.each_label import each_label as each_label
     from trellis.constraints.each_label import few_labels_per as few_labels_per
+    from trellis.constraints.fields import length as length
+    from trellis.constraints.fields import ordered as ordered
     from trellis.constraints.given import given as given
     from trellis.constraints.given import trusted as trusted
     from trellis.constraints.labels import changed as changed

@@ -20,6 +20,8 @@ from trellis.constraints import (
     following,
     given,
     label,
+    length,
+    ordered,
     position,
     preceding,
     previous,
@@ -48,6 +50,19 @@ SENTENCES: list[tuple[Any, str]] = [
     (
         starts("TITLE") <= 1,
         "In every sentence the expected number of TITLE segments is at most 1, as a hard constraint.",
+    ),
+    (
+        ordered("A", "B", "C"),
+        "In every sentence segments come in the order A, B, C, as a hard constraint.",
+    ),
+    (
+        length("A", "B", at_least=2, at_most=5).slack(1),
+        "In every sentence each A or B segment has between 2 and 5 tokens, up to a violation of 1 (L∞).",
+    ),
+    (length("A", at_most=1), "In every sentence each A segment has at most 1 token, as a hard constraint."),
+    (
+        each_label(lambda L: length(L, at_least=2, at_most=2), but="O"),
+        "For every label L but O, in every sentence each L segment has exactly 2 tokens, as a hard constraint.",
     ),
     (
         word.isin("pp.", "pages").implies(label("PAGES")).learned(),
@@ -131,6 +146,9 @@ ROUND_TRIPS: list[Any] = [
     share("A").between(0.1, 0.2),
     transitions(from_="A", where=~word.matches("^x")) <= 0,
     each_label(lambda L: starts(L) <= 1, "A"),
+    each_label(lambda L: length(L, at_least=2), "A"),
+    length("A", at_least=2, at_most=3),
+    ordered("A", "B", "C"),
     exists(label("A") & previous("B")).implies(count("A") <= 2),
     word.isin("x", "y", ignore_case=True).implies(position.from_end >= 2),
     at_least(2, "A"),

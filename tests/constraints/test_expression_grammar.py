@@ -75,6 +75,8 @@ def test_text_that_is_too_long_is_refused():
         "dictionary({'the': ['D'], 'a b': ['D', 'N']}, key=column('pos'), ignore_case=True)",
         "count('V') - 2 * count('N', where=preceding((word == 'a'))) >= -1.5",
         "each_label(lambda L: starts(L) <= 1, but=['O'])",
+        "each_label(lambda L: length(L, at_least=2, at_most=9), but=['O'])",
+        "ordered('A', 'B', 'C')",
         "exists((word == 'a') & ~(label('V') | previous('N'))).implies(count('V') >= 1)",
         " | ".join(["label('V')"] * DEEPEST),
     ],

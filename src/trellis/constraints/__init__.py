@@ -7,6 +7,7 @@ from trellis.constraints.condition import column, feature, following, position, 
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.count import count, share, starts, transitions
 from trellis.constraints.each_label import each_label, few_labels_per
+from trellis.constraints.fields import length, ordered
 from trellis.constraints.given import given, trusted
 from trellis.constraints.labels import changed, dictionary, label, previous
 from trellis.constraints.links import backward, each, forward, links
@@ -29,7 +30,7 @@ __all__ = [
     "Constraint", "Rule", "RulesFile", "Shares", "Strength", "arcs", "at_least", "at_most", "backward", "changed",
     "column", "compile_constraints", "count", "counts_like", "dictionary", "each", "each_label", "entities", "entity",
     "exactly", "exists", "feature", "few_labels_per", "first", "following", "forward", "given", "hard", "label",
-    "learned", "links", "one_relation_per_pair", "parse_rules", "penalty", "position", "preceding", "previous",
-    "read_rules", "relation", "relations", "root", "second", "share", "shares", "slack", "starts", "transitions",
-    "trusted", "word",
+    "learned", "length", "links", "one_relation_per_pair", "ordered", "parse_rules", "penalty", "position", "preceding",
+    "previous", "read_rules", "relation", "relations", "root", "second", "share", "shares", "slack", "starts",
+    "transitions", "trusted", "word",
 ]  # fmt: skip

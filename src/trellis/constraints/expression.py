@@ -59,8 +59,9 @@ ATTRIBUTES = frozenset({"first", "from_end", "last", "links"})
 NAMES = frozenset({
     "arcs", "at_least", "at_most", "backward", "changed", "column", "count", "counts_like", "dictionary", "each",
     "each_label", "entities", "entity", "exactly", "exists", "feature", "few_labels_per", "first", "following",
-    "forward", "given", "label", "links", "one_relation_per_pair", "position", "preceding", "previous", "relation",
-    "relations", "root", "second", "share", "shares", "starts", "transitions", "trusted", "word",
+    "forward", "given", "label", "length", "links", "one_relation_per_pair", "ordered", "position", "preceding",
+    "previous", "relation", "relations", "root", "second", "share", "shares", "starts", "transitions", "trusted",
+    "word",
 })  # fmt: skip
 LISTS = frozenset({"isin", "dictionary", "label", "previous", "count", "share", "entity", "relation", "between"})
 """Calls that hold their arguments once; others may copy their condition for each label that is named."""

@@ -14,8 +14,8 @@ from trellis.constraints.arcs import DIRECTIONS, arcs, root
 from trellis.constraints.comparison import at_most, band, compare, exists
 from trellis.constraints.condition import Key, column, word
 from trellis.constraints.constraint import Constraint
-from trellis.constraints.count import count, share, starts, transitions
-from trellis.constraints.each_label import each_label, few_labels_per
+from trellis.constraints.count import count, share, transitions
+from trellis.constraints.each_label import few_labels_per
 from trellis.constraints.given import given, trusted
 from trellis.constraints.labels import dictionary, label, previous
 from trellis.constraints.linear_count import Count
@@ -31,9 +31,9 @@ from trellis.constraints.relations import (
 )
 from trellis.constraints.rule import Rule
 from trellis.constraints.rules.conditions import LABEL_KEYS, OBSERVED_KEYS, column_values, condition_of, joined
+from trellis.constraints.rules.fields import APPEARS_KEYS, EVERY, LENGTH_KEYS, SIGNS, appears, field_length, field_order
 from trellis.constraints.rules.section import Section
 from trellis.constraints.shares import targets_of
-from trellis.data.bio import NO_FIELD
 from trellis.errors import DataError, UnknownNameError
 
 STRENGTH_KEYS = ("strength", "slack", "penalty", "norm")
@@ -43,9 +43,6 @@ SCOPES = ("token", "sentence", "corpus", "word")
 END_KEYS = ("head_word", "head_column", "head_root", "child_word", "child_column")
 ARC_KEYS = (*END_KEYS, "direction", "distance", "given_heads", "ignore_case")
 ARGUMENT_KEYS = ("then_first", "then_second")
-SIGNS = {"at_least": ">=", "at_most": "<=", "exactly": "=="}
-EVERY = "*"
-"""In place of a label: every label there is."""
 
 
 def bounded(section: Section, counted: Count) -> Constraint:
@@ -117,23 +114,6 @@ def _count(section: Section) -> Constraint:
 def _share(section: Section) -> Constraint:
     counted = share(*section.label_names("share"), where=condition_of(section, with_labels=False))
     return _bounded_in_scope(section, counted)
-
-
-def _appears(section: Section) -> Constraint:
-    keys = [key for key in ("appears_at_most", "appears_at_least", "appears_exactly") if key in section]
-    if len(keys) > 1:
-        section.fail(f"{keys[0]} and {keys[1]} must be two rules", keys[1])
-    n = section.whole(keys[0])
-    sign = SIGNS[keys[0].removeprefix("appears_")]
-
-    def of(name: str) -> Constraint:
-        return compare(starts(name), sign, Count((), float(n)))
-
-    if "field" not in section or section.texts("field") == (EVERY,):
-        without = section.labels is not None and NO_FIELD not in section.labels
-        return each_label(of) if without else each_label(of, but=NO_FIELD)
-    names = section.label_names("field")
-    return of(names[0]) if len(names) == 1 else each_label(of, *names)
 
 
 def _transitions(section: Section) -> Constraint:
@@ -331,7 +311,9 @@ KINDS: tuple[RuleKind, ...] = (
     RuleKind(("then_label", "then_not_label", "then_previous_label"), _CONDITIONS + STRENGTH_KEYS, _token_rule),
     RuleKind(("count",), _CONDITIONS + BOUND_KEYS + SCOPE_KEYS + STRENGTH_KEYS, _count),
     RuleKind(("share",), OBSERVED_KEYS + BOUND_KEYS + SCOPE_KEYS + STRENGTH_KEYS, _share),
-    RuleKind(("appears_at_most", "appears_at_least", "appears_exactly"), ("field", *STRENGTH_KEYS), _appears),
+    RuleKind(APPEARS_KEYS, ("field", *STRENGTH_KEYS), appears),
+    RuleKind(LENGTH_KEYS, ("field", *STRENGTH_KEYS), field_length),
+    RuleKind(("field_order",), STRENGTH_KEYS, field_order),
     RuleKind(
         ("transitions",),
         ("from_label", "to_label", *OBSERVED_KEYS, *BOUND_KEYS, *SCOPE_KEYS, *STRENGTH_KEYS),
