@@ -227,7 +227,7 @@ def test_sentences_one_by_one_teach_a_model_the_same_bits(monkeypatch):
         assert {name: table.tobytes() for name, table in found.items()} == {
             name: table.tobytes() for name, table in expected.items()
         }
-    monkeypatch.setattr("trellis.models.hmm.streamed", None)
+    monkeypatch.setattr("trellis.models.hmm_words.streamed", None)
     learned(text)  # a list is no stream
     with pytest.raises(TypeError):
         learned(iter(text))

@@ -38,7 +38,7 @@ def test_the_demo_shows_that_constraints_help_and_leaves_a_page(capsys, tmp_path
     assert "gardener/NOUN  climbs/VERB" in shown
     assert max(map(len, shown.splitlines())) <= 110
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    for part in ("Fields: what the rules did", "Alignment: where they changed most", "Tagger: label posteriors"):
+    for part in ("Fields: effect of the constraints", "Alignment: largest changes", "Tagger: label posteriors"):
         assert part in page
 
 

@@ -56,6 +56,14 @@ def resolved(name: str) -> Any:
     raise AttributeError(name)
 
 
+def source_of(kind: type) -> str:
+    """The text of a class; that of one made by a call is not to be had."""
+    try:
+        return inspect.getsource(kind)
+    except (OSError, TypeError):
+        return ""
+
+
 def member(owner: Any, name: str) -> Any:
     """An attribute: also one that is annotated, a field, or set when an estimator learns."""
     if hasattr(owner, name):
@@ -66,7 +74,7 @@ def member(owner: Any, name: str) -> Any:
             return None
         if dataclasses.is_dataclass(owner) and name in {field.name for field in dataclasses.fields(owner)}:
             return None
-        if any(f"self.{name}" in inspect.getsource(kind) for kind in kinds if kind.__module__.startswith("trellis")):
+        if any(f"self.{name}" in source_of(kind) for kind in kinds if kind.__module__.startswith("trellis")):
             return None
     raise AttributeError(f"{owner!r} has no {name}")
 

@@ -208,7 +208,7 @@ def test_the_table_counts_tokens_of_few_labels_per_and_tells_strict_constraints_
     assert few.dual > 0
     assert (strict.before, strict.after) == (0.0, 1.0)
     cells = re.findall(r"<td[^>]*>([^<]*)</td>", effects_table(found))
-    assert [cells[8 * i + 7] for i in (1, 2)] == ["strict", "–"]
+    assert [cells[8 * i + 7] for i in (1, 2)] == ["hard", "–"]
     assert float(cells[8 * 3 + 7]) > 0
 
 

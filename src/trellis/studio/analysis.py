@@ -156,14 +156,12 @@ def _kept(labels: tuple[str | None, ...], known: set[str]) -> tuple[str | None, 
 
 def _conflict(constraints: list[Any], texts: list[Any], names: Any) -> InfeasibleError | None:
     """Why the strict rules alone cannot hold in some text, whatever the model."""
-    import numpy as np
 
     from trellis.constraints import compile_constraints
     from trellis.constraints.strength import Kind
     from trellis.data.corpus import corpus_of
     from trellis.models import HMM
     from trellis.projection.diagnosis import explain_all
-    from trellis.structures import Chain
 
     strict = [one for one in constraints if one.strength.kind in (Kind.HARD, Kind.SLACK)]
     if not strict:
@@ -171,7 +169,7 @@ def _conflict(constraints: list[Any], texts: list[Any], names: Any) -> Infeasibl
     plain = (replace(t, labels=None, columns={}) for t in texts)
     model = HMM(list(names), min_count=1)
     batch = model.encode(corpus_of(plain, label_names=names), fit=True)
-    free = Chain(batch.offsets, np.zeros((batch.n_slots, len(names))), np.zeros((1, len(names), len(names))))
+    free = model.uniform(batch)
     try:
         explain_all([free], compile_constraints(strict, batch, names, free.parts).local())
     except InfeasibleError as error:
