@@ -102,6 +102,8 @@ def classes() -> dict[str, list[type]]:
 
 def exists(name: str, module: str | None) -> bool:
     """Whether a name of a role is one of the module that speaks of it, of a class there, or of the package."""
+    if module is not None and module not in modules():  # it needs a package that is not installed
+        return True
     places = [name] if name.startswith("trellis") else [f"trellis.{name}"]
     if module is not None and not name.startswith("trellis"):
         places += [f"{module}.{name}", f"{module.rpartition('.')[0]}.{name}"]

@@ -89,8 +89,8 @@ class Extractor(SavedEstimator):
         Model to learn. One of "crf", "semi-crf" (whole fields) or "hmm". Default: "crf", or "semi-crf" if labelled
         texts contain adjacent fields of one label.
     encoder : str or None, default=None
-        Learn a network over this encoder in place of the default CRF: "bilstm", "wordllama", a text file of word
-        vectors, or a Hugging Face transformer (folder or name). Needs PyTorch.
+        Encoder of a network that scores the output: "bilstm", "wordllama", a text file of word vectors, or a Hugging
+        Face transformer (folder or name). Needs PyTorch. By default, a CRF.
     features : callable or None, default=None
         Function that maps a sentence and a position to additional features of the token, for CRFs.
     method : str or None, default=None

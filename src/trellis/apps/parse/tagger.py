@@ -47,8 +47,8 @@ class Tagger(SavedEstimator):
     Parameters
     ----------
     encoder : str or None, default=None
-        Score tags by a network over this encoder: "bilstm", "wordllama", a text file of word vectors, or a Hugging Face
-        transformer (folder or name). Needs PyTorch. By default, a log-linear model.
+        Encoder of a network that scores the output: "bilstm", "wordllama", a text file of word vectors, or a Hugging
+        Face transformer (folder or name). Needs PyTorch. By default, a log-linear model.
     min_count : int, default=2
         Words that occur less often are treated as unknown. The same holds for other features.
     max_iter : int or None, default=None
