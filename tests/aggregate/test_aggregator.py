@@ -227,7 +227,7 @@ def test_functions_that_contradict_each_other_conflict_softly():
     "texts, message",
     [
         ([], "the list is empty"),
-        ([{"tokens": [], "votes": {}}], "every one is empty"),
+        ([{"tokens": [], "votes": {}}], "all texts are empty"),
         ([{"tokens": ["a"], "votes": {"f": [None]}}], "no function votes"),
         ([{"tokens": ["a"]}], "text 0: expected the key 'votes' or 'spans'"),
         ([{"tokn": ["a"], "votes": {}}], "expected the key 'tokens'.*tokn"),

@@ -105,7 +105,7 @@ def test_a_saved_model_labels_new_texts_and_info_opens_it(votes, capfd):
     assert run("info", "-m", "m") == 0
     assert "Aggregator" in capfd.readouterr().out
     assert run("aggregate", "votes.jsonl", "-m", "m", "--accuracy", "0.5") == 2
-    assert "--accuracy has no meaning beside it" in capfd.readouterr().err
+    assert "--accuracy cannot be combined with it" in capfd.readouterr().err
 
 
 def test_rules_and_coarse_labels(votes, capfd):
@@ -129,7 +129,7 @@ def test_rules_and_coarse_labels(votes, capfd):
         (["votes.jsonl", "--labels", "A,,B"], "--labels takes names"),
         (["bad.jsonl"], "line 1: expected the key 'votes' or 'spans'"),
         (["votes.jsonl", "-o", "votes.jsonl"], "would overwrite"),
-        (["votes.jsonl", "-o", "more.tsv"], "exists already"),
+        (["votes.jsonl", "-o", "more.tsv"], "already exists"),
         (["empty.jsonl"], "there is no text"),
     ],
 )  # fmt: skip

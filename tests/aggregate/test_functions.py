@@ -78,7 +78,7 @@ def test_whole_texts_have_one_vote():
     assert [d.tokens for d in found] == [("late again",), ("so quick",)]
     assert [d.votes["late"] for d in found] == [("BAD",), (None,)]
     assert Aggregator().fit(found).labels_ == [["BAD"], ["GOOD"]]
-    with pytest.raises(DataError, match="one after the other"):
+    with pytest.raises(DataError, match="each kind on its own"):
         apply_functions([late, DRUGS], ["a"])
 
 
@@ -110,7 +110,7 @@ def test_answers_of_a_file_and_a_model_vote(tmp_path):
 def test_mistakes_name_the_function():
     for function, message in (
         (LabellingFunction(lambda token: 0.5, "f", "X"), "'f' gives 0.5"),
-        (LabellingFunction(lambda token: True, "f"), "say which label"),
+        (LabellingFunction(lambda token: True, "f"), "name the label"),
         (LabellingFunction(lambda document: [3], "f", "X", "spans"), "a span is"),
         (LabellingFunction(lambda documents: [()], "f", "X", "documents"), "0 votes on 1 tokens"),
     ):
@@ -119,7 +119,7 @@ def test_mistakes_name_the_function():
     with pytest.raises(ZeroDivisionError) as caught:
         apply_functions([LabellingFunction(lambda token: 1 / 0, "broken", "X")], ["a"])
     assert caught.value.__notes__ == ["(in the labelling function 'broken')"]
-    with pytest.raises(DataError, match="one name"):
+    with pytest.raises(DataError, match="the same name"):
         apply_functions([DRUGS, DRUGS], ["a"])
     with pytest.raises(UnknownNameError):
         labelling_function(on="token")(str.isupper)

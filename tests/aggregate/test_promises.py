@@ -85,5 +85,5 @@ def test_a_run_over_other_votes_is_not_gone_on_with(what, tmp_path):
     if what == "nothing":
         assert len(fit(texts, 3).history_) == 3
     else:
-        with pytest.raises(ModelFileError, match="was written by a run with other"):
+        with pytest.raises(ModelFileError, match="was written by a run with different"):
             fit(texts, 3, **settings)

@@ -144,7 +144,7 @@ def test_two_hundred_thousand_empty_lines_are_as_many_lines_out_and_change_no_li
         (lambda s: s[: len(s) // 2], "lines but"),
         (lambda s: s + b"\xc3", "expected UTF-8"),
         (lambda s: np.random.default_rng(0).bytes(5000), "expected UTF-8"),
-        (lambda s: b"\n" * 120, "none has words on both sides"),
+        (lambda s: b"\n" * 120, "pairs has words on both sides"),
     ],
 )
 def test_bad_files_are_one_message_and_leave_the_output_alone(text, tmp_path, capfd, change, message):
@@ -172,12 +172,12 @@ def test_a_line_without_separator_is_named(tmp_path, capfd):
         (["-i", "x", "--threshold", "2"], "threshold must"),
         (["-i", "x", "--save", "/no/such/folder/m"], "does not exist"),
         (["-i", "x", "-o", "-z"], "--output needs the name of a file"),
-        (["-i", "x", "--model", "m", "--priors", "p"], "so --priors has no meaning"),
-        (["-i", "x", "--model", "m", "--gamma", "0.5"], "so --gamma has no meaning"),
-        (["-i", "x", "--model", "m", "--no-variational"], "so --no-variational has no meaning"),
-        (["-i", "x", "--model", "m", "--alike", "2"], "so --alike has no meaning"),
-        (["-i", "x", "--model", "m", "--save", "n"], "so --save has no meaning"),
-        (["-i", "x", "--model", "m", "-I", "2"], "so --rounds has no meaning"),
+        (["-i", "x", "--model", "m", "--priors", "p"], "so --priors cannot be combined"),
+        (["-i", "x", "--model", "m", "--gamma", "0.5"], "so --gamma cannot be combined"),
+        (["-i", "x", "--model", "m", "--no-variational"], "so --no-variational cannot be combined"),
+        (["-i", "x", "--model", "m", "--alike", "2"], "so --alike cannot be combined"),
+        (["-i", "x", "--model", "m", "--save", "n"], "so --save cannot be combined"),
+        (["-i", "x", "--model", "m", "-I", "2"], "so --rounds cannot be combined"),
         (["-i", "x", "--model", "m", "--constraint", "none"], "it is --decode-constraint"),
     ],
 )
@@ -271,7 +271,7 @@ def test_a_text_that_changes_between_two_readings_is_an_error(text, tmp_path, ca
 
     monkeypatch.setattr(Aligner, "align_stream", changing)
     assert run("align", "-i", copy, "-o", tmp_path / "a", "--forward-links", tmp_path / "f", "-m", model, "-q") == 2
-    assert "st changed while it was worked on" in capfd.readouterr().err
+    assert "st changed while it was being read" in capfd.readouterr().err
     assert (tmp_path / "a").read_bytes() == before
     assert not (tmp_path / "f").exists()
 

@@ -97,5 +97,5 @@ def test_a_curve_needs_probabilities(files, capfd):
     assert run("evaluate", "--alignment", "gold", "plain", "--plot", "c.png") == 2
     assert "write them with `trellis align --scores`" in capfd.readouterr().err
     assert run("evaluate", "gold", "plain", "--plot", "c.png") == 2
-    assert "go with --alignment" in capfd.readouterr().err
+    assert "require --alignment" in capfd.readouterr().err
     assert not (files / "c.png").exists()

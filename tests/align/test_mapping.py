@@ -79,9 +79,9 @@ def test_tokenisers_of_hugging_face_need_no_marker():
 
 
 def test_other_text_is_refused_where_it_begins_to_differ():
-    with pytest.raises(DataError, match="other characters, from 'ee' and 'oo' on"):
+    with pytest.raises(DataError, match="different characters, starting at 'ee' and 'oo'"):
         corresponding(["Ann", "Lee"], ["AnnLoo"])
-    with pytest.raises(DataError, match="link of token 3, but the sentence has 1 tokens"):
+    with pytest.raises(DataError, match="link to token 3, but the sentence has 1 tokens"):
         map_links([(3, 0)], [[0]], None)
 
 
@@ -109,10 +109,10 @@ def test_the_command_maps_one_side_and_back(files, capfd):
     "more, said",
     [
         ((), "give --source with --new-source"),
-        (("-s", "s"), "--source and --new-source go together"),
-        (("-s", "s", "--new-source", "t"), "links, line 1: the two tokenisations have other characters"),
-        (("-t", "t", "--new-target", "t"), "there is a link of token 1, but the sentence has 1 tokens"),
-        (("-s", "s", "--new-source", "p", "-t", "t", "--new-target", "t"), "link of token 1"),
+        (("-s", "s"), "--source and --new-source must be given together"),
+        (("-s", "s", "--new-source", "t"), "links, line 1: the two tokenisations contain different characters"),
+        (("-t", "t", "--new-target", "t"), "there is a link to token 1, but the sentence has 1 tokens"),
+        (("-s", "s", "--new-source", "p", "-t", "t", "--new-target", "t"), "link to token 1"),
     ],
 )
 def test_what_does_not_fit_is_named(more, said, files, capfd):

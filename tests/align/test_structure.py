@@ -224,7 +224,7 @@ def test_links_are_named_by_words_and_others_refuse():
         parts.link(0, 4)
     with pytest.raises(ConstraintError, match="links between words"):
         ChainParts(np.array([0, 2]), 2).linked_words()
-    with pytest.raises(ConstraintError, match="speaks of labels"):
+    with pytest.raises(ConstraintError, match="refers to labels"):
         parts.label(0, 0)
 
 

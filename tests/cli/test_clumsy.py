@@ -144,7 +144,7 @@ def test_a_model_of_another_kind_is_refused(command, folder, capfd):
 @pytest.mark.parametrize("command", TAKES)
 def test_two_models_are_refused(command, folder, capfd):
     assert run(*words(command), next(f for f in READ_AS_MODEL if f in words(command)), "other") == 2
-    assert "is given twice: name one file" in capfd.readouterr().err
+    assert "is given twice: give it once" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("command", RUNS)

@@ -119,7 +119,7 @@ def test_results_come_before_the_text_ends_and_are_those_of_the_whole(command, f
     assert len(whole) // 4 < seen[len(lines) // 2] < len(whole)
     if name == "extractor":
         assert "1 of 100 texts could not be read" in told
-        assert "1 of 100 texts cannot obey these rules" in told
+        assert "1 of 100 texts cannot satisfy these rules" in told
         assert "standard input, line 61: 'words'" in told
 
 

@@ -164,7 +164,7 @@ def test_save_replaces_models_and_nothing_else(command, folder, capfd):
     (folder / "precious").write_text("hand-made\n")
     capfd.readouterr()
     assert run(*line(command, "--save", "precious"), "-q") == 2
-    assert "--save precious would overwrite a file that is no model" in capfd.readouterr().err
+    assert "--save precious would overwrite a file that is not a model" in capfd.readouterr().err
     assert (folder / "precious").read_text() == "hand-made\n"
 
 
@@ -174,7 +174,7 @@ def test_save_replaces_models_and_nothing_else(command, folder, capfd):
 def test_labels_that_exist_are_replaced_by_force_alone(command, name, folder, capfd):
     (folder / name).write_text("Ann\tNAME\n")
     assert run(*line(command, "--output", name)) == 2
-    assert f"{name} exists already, and labels written into it would be lost" in capfd.readouterr().err
+    assert f"{name} already exists, and labels written into it would be lost" in capfd.readouterr().err
     assert (folder / name).read_text() == "Ann\tNAME\n"
     assert run(*line(command, "--output", name), "--force") == 0
     assert (folder / name).read_text() != "Ann\tNAME\n"
@@ -230,7 +230,7 @@ def test_a_terminal_as_input_is_told_of(folder, capfd, monkeypatch):
         monkeypatch.setattr("sys.stdin", stdin)
         monkeypatch.setattr("trellis.cli.checks.sys.stdin.isatty", lambda: True, raising=False)
         assert run("extract", "tokens") == 0
-    assert "Ctrl-D ends" in capfd.readouterr().err
+    assert "end with Ctrl-D" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["align", "extract train", "induce"])
@@ -260,7 +260,7 @@ def test_no_training_option_is_silently_ignored_beside_a_model(command, folder, 
         value = values.get(name, "f" if name in files else "1")
         capfd.readouterr()
         assert run(*command.split(), *text, "-m", "own", name, *([] if value is None else [value])) == 2, name
-        assert f"so {name} has no meaning beside it" in capfd.readouterr().err
+        assert f"so {name} cannot be combined with it" in capfd.readouterr().err
 
 
 def test_an_empty_model_file_and_a_text_are_no_models(folder, capfd):

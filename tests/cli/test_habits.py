@@ -91,7 +91,7 @@ def test_both_directions_and_their_union_in_one_run(folder, tmp_path, capfd):
 def test_fast_aligns_parameters_are_not_taken_for_a_place_to_write(folder, tmp_path, capfd):
     (tmp_path / "params").write_text("the\tle\t-0.1\n")
     assert run("align", "-i", folder / "st", "-f", tmp_path / "params", *QUICK) == 2
-    assert "would overwrite a file that holds no links" in capfd.readouterr().err
+    assert "would overwrite a file that does not contain links" in capfd.readouterr().err
     assert (tmp_path / "params").read_text() == "the\tle\t-0.1\n"
 
 

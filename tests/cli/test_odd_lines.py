@@ -87,7 +87,7 @@ def test_blank_and_odd_lines_abort_no_other_form_of_output(name, folder, tmp_pat
     assert "Cy" in written
     assert "2003" in written
     assert "1 of 5 texts could not be read" in told
-    assert "1 of 5 texts cannot obey these rules" in told
+    assert "1 of 5 texts cannot satisfy these rules" in told
     if name != "out.txt":
         assert written == "Cy\tNAME\n1987\tYEAR\n\n\n\nno\tNAME\nyear\tYEAR\n\nDee\tNAME\n2003\tYEAR\n\n"
 
@@ -102,7 +102,7 @@ def test_impossible_lines_are_relaxed_flagged_and_counted(predicted):
     records, told = predicted("in.txt", b"Cy 1987\nno year here\nDee 2003\nnot in this one\n")
     assert [r.get("relaxed") for r in records] == [None, ["words are names"], None, ["words are names"]]
     assert all(len(r["labels"]) == len(r["tokens"]) for r in records)
-    assert "2 of 4 texts cannot obey these rules, which were relaxed" in told
+    assert "2 of 4 texts cannot satisfy these rules, which were relaxed" in told
     assert "in.txt, line 2: 'words are names'" in told
 
 

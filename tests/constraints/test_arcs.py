@@ -127,10 +127,10 @@ def test_constraints_on_arcs_say_what_they_are():
     "make, words",
     [
         (lambda: arcs(head="VERB"), "head= takes a condition"),
-        (lambda: arcs(child=root), "nobody's child"),
+        (lambda: arcs(child=root), "the root has no head"),
         (lambda: arcs(direction="up"), "'left' or 'right'"),
-        (lambda: arcs(distance=0), "distance is a number"),
-        (lambda: arcs(distance=(3, 2)), "distance is a number"),
+        (lambda: arcs(distance=0), "distance must be a number"),
+        (lambda: arcs(distance=(3, 2)), "distance must be a number"),
         (lambda: arcs(head=root, distance=1), "no direction"),
         (lambda: arcs("projected"), "write column"),
     ],

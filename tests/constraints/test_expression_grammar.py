@@ -64,7 +64,7 @@ def test_a_condition_is_not_copied_for_thousands_of_labels():
 
 
 def test_text_that_is_too_long_is_refused():
-    with pytest.raises(ConstraintError, match="at most 10000000 letters"):
+    with pytest.raises(ConstraintError, match="at most 10000000 characters"):
         read_constraint("word.isin('" + "a" * LONGEST + "')")
 
 

@@ -168,7 +168,7 @@ MISTAKES = [
     ('[[rule]]\nif_word = "x"\nthen_label = "TITEL"', 8, "unknown label 'TITEL'; did you mean 'TITLE'?"),
     ('[[rule]]\nif_word = "x"\nthen_label = [\n  "AUTHOR",\n  "TITEL",\n]', 10, "unknown label 'TITEL'"),
     ('[[rule]]\nif_word_in = "month"\nthen_label = "TITLE"', 7, "unknown word list 'month'; did you mean 'months'"),
-    ('[[rule]]\nif_word_matches = "(["\nthen_label = "TITLE"', 6, "not a regular expression"),
+    ('[[rule]]\nif_word_matches = "(["\nthen_label = "TITLE"', 6, "not a valid regular expression"),
     ('[[rule]]\ncount = "TITLE"\nat_least = "one"', 8, "at_least must be a number, got 'one'"),
     ('[[rule]]\ncount = "TITLE"\nat_least = nan', 8, "at_least must be a number, finite, got nan"),
     ('[[rule]]\ncount = "TITLE"', 6, "needs one of at_least, at_most, exactly, between"),

@@ -111,9 +111,9 @@ def test_a_label_that_the_rules_do_not_declare_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"labels": [["D", "N"]]}, "5 texts but labels of 1"),
-        ({"labels": [["D", None], *[None] * 4]}, "fewer than two"),
-        ({"words": {"unseen": "A", "too": "B"}}, "nothing is known"),
+        ({"labels": [["D", "N"]]}, "5 texts but labels for 1"),
+        ({"labels": [["D", None], *[None] * 4]}, "at least two labels"),
+        ({"words": {"unseen": "A", "too": "B"}}, "contains no labelled word"),
         ({"labels": LABELS, "names": ["D", "X"]}, "unknown label 'N'"),
     ],
 )

@@ -137,7 +137,7 @@ def test_encrypted_entries_are_refused(tmp_path):
     raw = bytearray(path.read_bytes())
     raw[raw.rindex(b"PK\1\2") + 8] |= 1  # the flag in the directory
     path.write_bytes(raw)
-    with pytest.raises(ModelFileError, match="'a.npy' in it is packed or encrypted"):
+    with pytest.raises(ModelFileError, match="'a.npy' in it is compressed or encrypted"):
         read_archive(path)
 
 

@@ -95,10 +95,10 @@ def test_malformed_lines_are_named(file: Path, text: str, options: dict[str, Any
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"word": -1}, "'word' is said to be column -1"),
-        ({"columns": {"pos": -2}}, "'pos' is said to be column -2"),
-        ({"separator": ""}, "cannot part columns"),
-        ({"separator": "\n"}, "cannot part columns"),
+        ({"word": -1}, "'word' is set to column -1"),
+        ({"columns": {"pos": -2}}, "'pos' is set to column -2"),
+        ({"separator": ""}, "cannot separate columns"),
+        ({"separator": "\n"}, "cannot separate columns"),
         ({"comment": ""}, "every line a comment"),
     ],
 )

@@ -89,7 +89,7 @@ def test_malformed_lines_are_named(file: Path, text: str, line: int, message: st
         (Document(()), "it is empty"),
         (Document(("",)), "form of word 1 is empty"),
         (Document(("a\tb",)), "contains"),
-        (Document(("a",), columns={"head": ("2",)}), "head '2' of word 1 is none of its words"),
+        (Document(("a",), columns={"head": ("2",)}), "head '2' of word 1 is not one of its words"),
         (Document(("a",), columns={"had": ("2",)}), "unknown CoNLL-U column 'had'; did you mean 'head'"),
         (Document(("a",), ("_",)), "would be read as an unknown one"),
         (Document(("a",), comments=("no",)), "begins with '#'"),

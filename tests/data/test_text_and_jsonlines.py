@@ -65,7 +65,7 @@ def test_keys_are_the_callers_choice(file: Path) -> None:
         ('{"tokens": ["a"], "labels": {}}', "expected a list of labels in 'labels' but found an object"),
         ('{"tokens": ["a", "b"], "labels": [null, {}]}', "expected a string in 'labels'[1] but found an object"),
         ('{"tokens": ["a"], "labels": []}', "found 1 tokens but 0 labels"),
-        ('{"tokens": ["\\ud800"]}', "'tokens'[0] holds half of a surrogate pair"),
+        ('{"tokens": ["\\ud800"]}', "'tokens'[0] contains an unpaired surrogate"),
     ],
 )
 def test_malformed_records_are_named(file: Path, line: str, message: str) -> None:

@@ -224,10 +224,10 @@ def test_no_labelled_file_at_all_is_answered_with_the_ways_on(folder, tmp_path, 
     assert "--labelled few.tsv, --unlabelled text.txt" in err
     err = complaint("train", folder / "rules.toml", "-u", folder / "text.txt", "--save", tmp_path / "m")
     assert "no fully labelled" in err
-    assert "penalty of your own" in err
+    assert "set the penalties" in err
     (tmp_path / "r.toml").write_text('[[rule]]\nname = "a"\nif_word = "x"\nthen_label = "A"\n')
     err = complaint("train", tmp_path / "r.toml", "-u", folder / "text.txt", "--save", tmp_path / "m")
-    assert "which labels there are" in err
+    assert "the labels are not known" in err
 
 
 def test_a_rule_that_forbids_everything_is_named_with_the_line_of_the_text(folder, tmp_path, complaint):
@@ -252,7 +252,7 @@ def test_outputs_of_other_texts_are_refused(folder, tmp_path, complaint):
 
 def test_gamma_without_uem_is_refused(folder, tmp_path, complaint):
     err = complaint("train", folder / "rules.toml", "-l", folder / "few.tsv", "--save", tmp_path / "m", "--gamma", 0.5)
-    assert "gamma goes with method 'uem'" in err
+    assert "gamma requires method 'uem'" in err
 
 
 def test_labels_that_break_a_strict_rule_are_counted(folder, tmp_path, capfd):
@@ -277,7 +277,7 @@ def test_tokens_does_not_overwrite_what_may_hold_labels(folder, tmp_path, capfd)
     few = tmp_path / "few.tsv"
     few.write_text("Ann\tNAME\n")
     assert run("extract", "tokens", folder / "text.txt", "-n", 2, "-o", few) == 2
-    assert "exists already" in capfd.readouterr().err
+    assert "already exists" in capfd.readouterr().err
     assert few.read_text() == "Ann\tNAME\n"
     assert run("extract", "tokens", folder / "text.txt", "-n", 2, "-o", few, "--force") == 0
 

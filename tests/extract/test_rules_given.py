@@ -129,7 +129,7 @@ def test_labels_come_from_the_labelled_texts_or_from_the_setting():
         Extractor(CONSTRAINTS).fit([], unlabelled=NEW)
     with pytest.raises(UnknownNameError, match="DATE"):
         Extractor(CONSTRAINTS, labels=["NAME"]).fit([], unlabelled=NEW)
-    with pytest.raises(DataError, match="declares the labels already"):
+    with pytest.raises(DataError, match="already declares the labels"):
         Extractor(TEXT, labels=["NAME"]).fit(FEW, LABELS)
     with pytest.raises(DataError, match="labels must be a list of names"):
         Extractor(CONSTRAINTS, labels="NAME").fit(FEW, LABELS)

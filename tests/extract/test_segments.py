@@ -135,7 +135,7 @@ def test_bio_goes_with_columns(folder, capfd):
         run("extract", "predict", "-m", folder / "m.trellis", folder / "gold.tsv", "-o", folder / "x.jsonl", "--bio")
         == 2
     )
-    assert "--bio goes with columns" in capfd.readouterr().err
+    assert "--bio needs columns" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -170,12 +170,12 @@ def test_word_lists_patterns_and_phrases_are_features(tmp_path):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("[features]\nx = '('\n", "line 2: '(' is not a regular expression"),
+        ("[features]\nx = '('\n", "line 2: '(' is not a valid regular expression"),
         ("[features]\nx = 3\n", "line 2: x must be a text or a list of texts"),
         ("[features]\nx = { files = 'a' }\n", "line 2: unknown key 'files'; did you mean 'file'"),
         ("[lists]\nx = ['a']\n[features]\nx = ['b']\n", "line 4: 'x' is a word list already"),
         ("tokens = 'letters'\n", "line 1: unknown value of tokens 'letters'"),
-        ("token_pattern = '['\n", "line 1: '[' is not a regular expression"),
+        ("token_pattern = '['\n", "line 1: '[' is not a valid regular expression"),
         ("tokens = 'words'\ntoken_pattern = 'a'\n", "line 2: tokens are cut one way"),
     ],
 )

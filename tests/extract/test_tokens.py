@@ -106,7 +106,7 @@ def test_tokens_are_cut_as_asked(tmp_path, capfd):
         assert run("extract", "tokens", tmp_path / "text.txt", *arguments) == 0
         assert [line.split("\t")[0] for line in capfd.readouterr().out.splitlines() if line] == words
     assert run("extract", "tokens", tmp_path / "text.txt", "--by", "(", "-o", tmp_path / "x.tsv") == 2
-    assert "not a regular expression" in capfd.readouterr().err
+    assert "not a valid regular expression" in capfd.readouterr().err
     assert run("extract", "tokens", tmp_path / "text.txt", "--by", "words", "--rules", tmp_path / "rules.toml") == 2
 
 

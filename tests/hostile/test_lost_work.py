@@ -204,7 +204,7 @@ def test_a_stray_carriage_return_is_told_before_any_work(name, tmp_path, capfd, 
     (tmp_path / name).write_bytes(b"a\nb\rc\nd\r\n")
     assert run("induce", tmp_path / name, "-o", tmp_path / "out") == 2
     told = capfd.readouterr().err
-    assert f"{name}, line 2: a carriage return stands inside the line, after 'b'" in told
+    assert f"{name}, line 2: found a carriage return inside the line, after 'b'" in told
 
 
 def test_carriage_returns_in_dictionaries_are_told_too(tmp_path, capfd):

@@ -195,14 +195,14 @@ def test_a_subclass_with_arguments_of_its_own_reads_its_own_file(tmp_path):
 def test_a_subclass_inside_a_learner_is_read_where_it_is_named(tmp_path):
     UEM(Shouting(["x", "y"], min_count=1), max_iter=1).fit([["a", "b"]], [["x", "y"]]).save(tmp_path / "m")
     assert isinstance(UEM.load(tmp_path / "m", subclasses=[Shouting]).model_, Shouting)
-    with pytest.raises(ModelFileError, match="holds 'Shouting', which is no class of Trellis.*subclasses="):
+    with pytest.raises(ModelFileError, match="holds 'Shouting', which is not a class of Trellis.*subclasses="):
         UEM.load(tmp_path / "m")
 
 
 def test_a_file_of_a_subclass_is_refused_elsewhere_with_what_to_do(tmp_path):
     Shouting(min_count=1, unknown=None).fit([["a", "b"]], [["x", "y"]]).save(tmp_path / "m")
     for read in (load_model, HMM.load):
-        with pytest.raises(ModelFileError, match="holds 'Shouting', which is no class of Trellis.*subclasses="):
+        with pytest.raises(ModelFileError, match="holds 'Shouting', which is not a class of Trellis.*subclasses="):
             read(tmp_path / "m")
     HMM(min_count=1, unknown=None).fit([["a", "b"]], [["x", "y"]]).save(tmp_path / "m")
     with pytest.raises(ModelFileError, match="holds 'HMM', not 'Shouting'"):

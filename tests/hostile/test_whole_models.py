@@ -83,7 +83,7 @@ def test_rules_of_a_stranger_open_no_file(name, tmp_path):
     named = name if name.startswith("/") or "\0" in name else str(tmp_path / name)
     rules = DICTIONARY.format(named.replace("\0", "\\u0000"))
     evil = forged(model, tmp_path / "evil", learned={**learned, "rules": rules})
-    with pytest.raises(ModelFileError, match="the rules name the file") as refusal:
+    with pytest.raises(ModelFileError, match="the rules refer to the file") as refusal:
         Extractor.load(evil)
     assert "password" not in str(refusal.value)
     ended = start("extract", "predict", "-m", evil, tmp_path / "text.txt")
@@ -97,7 +97,7 @@ def test_relation_rules_of_a_stranger_open_no_file(name, tmp_path):
     settings = read_archive(tmp_path / "model").header["configuration"]
     named = f'\n[[rule]]\nname = "names"\ndictionary = "{tmp_path / name}"\n'
     evil = forged(tmp_path / "model", tmp_path / "evil", configuration={**settings, "rules": sample.RULES + named})
-    with pytest.raises(ModelFileError, match="the rules name the file") as refusal:
+    with pytest.raises(ModelFileError, match="the rules refer to the file") as refusal:
         load_model(evil)
     assert "password" not in str(refusal.value)
 

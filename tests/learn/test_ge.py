@@ -153,7 +153,7 @@ def test_what_is_no_target_is_told(constraint: Any, distance: str | None, messag
 def test_settings_that_cannot_be_are_told() -> None:
     with pytest.raises(DataError, match="log-linear"):
         GE(HMM(LABELS), []).fit(TEXT)
-    with pytest.raises(DataError, match="goes with method 'ge'"):
+    with pytest.raises(DataError, match="requires method 'ge'"):
         GE(CRF(LABELS), [], method="pr", distance="kl").fit(TEXT)
     with pytest.raises(UnknownNameError, match="pr"):
         GE(CRF(LABELS), [], method="prr").fit(TEXT)

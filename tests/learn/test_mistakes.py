@@ -192,7 +192,7 @@ def test_resume_starts_anew_where_there_is_no_file_yet(tmp_path):
     assert (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("path, told", [(3, "name of a file"), (None, "name of a file"), ("nowhere", "cannot be read")])
+@pytest.mark.parametrize("path, told", [(3, "file name"), (None, "file name"), ("nowhere", "cannot be read")])
 def test_load_model_wants_the_name_of_a_file(path, told):
     with pytest.raises(TrellisError, match=told):
         load_model(path)

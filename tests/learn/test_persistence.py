@@ -133,7 +133,7 @@ def test_any_other_content_is_refused(what: str, tmp_path: Path) -> None:
         return made.fit(words, known, sample_weight=weights, resume=more["max_iter"] > 2)
 
     fit({}, max_iter=2)
-    with pytest.raises(ModelFileError, match="was written by a run with other"):
+    with pytest.raises(ModelFileError, match="was written by a run with different"):
         fit(OTHERS[what], max_iter=3)
     assert len(fit({}, max_iter=3).history_) == 3
 

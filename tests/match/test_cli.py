@@ -57,7 +57,7 @@ def test_sentences_that_are_taken_for_names_are_told_of(tmp_path, capfd):
     rows = (f"{a}\t{b}\t{max(z, 0)}\n" for (a, b), z in zip(pairs, answers, strict=True))
     (tmp_path / "train.tsv").write_text("".join(rows))
     assert run("match", "train", tmp_path / "train.tsv", "--save", tmp_path / "m", "--rounds", 1, *QUICK) == 0
-    assert "were compared as names, character by character: --kind sentences" in capfd.readouterr().err
+    assert "were compared as names, character by character: use --kind sentences" in capfd.readouterr().err
 
 
 def test_sentences_with_answers_and_dev(tmp_path, capfd):
@@ -76,7 +76,7 @@ LONG = "a" * 5000
 WRONG = {
     "a missing column": (
         "ana\tανα\nbob\n",
-        "line 2: expected left TAB right, and TAB answer if it is known, but found 1",
+        "line 2: expected left TAB right, or left TAB right TAB answer, but found 1",
     ),
     "a column that others lack": ("ana\tανα\nbob\tβοβ\t1\n", "line 2: found 3 columns, but the lines before have 2"),
     "an empty side": ("ana\tανα\nbob\t \n", "line 2: the right side is empty"),

@@ -55,7 +55,7 @@ def test_saved_and_loaded_learns_on_the_same_way(tmp_path):
 
 
 def test_mistakes_are_explained():
-    with pytest.raises(DataError, match="back_off is for emissions='table'"):
+    with pytest.raises(DataError, match="back_off requires emissions='table'"):
         HMM(["N"], back_off=1.0, emissions="features").fit([["a"]], [["N"]])
     with pytest.raises(DataError, match="back_off"):
         HMM(["N"], back_off=-1.0).fit([["a"]], [["N"]])

@@ -272,8 +272,8 @@ def test_a_corpus_gives_its_columns_to_features():
 @pytest.mark.parametrize(
     "arguments, X, y, message",
     [
-        ({}, [["a"]], None, "no sentence has all its labels"),
-        ({}, [["a", "b"]], [["X", None]], "no sentence has all its labels"),
+        ({}, [["a"]], None, "no sentence is fully labelled"),
+        ({}, [["a", "b"]], [["X", None]], "no sentence is fully labelled"),
         ({"l2": -1.0}, [["a"]], [["X"]], "l2 must be"),
         ({"solver": "lbgfs"}, [["a"]], [["X"]], "did you mean 'lbfgs'"),
         ({"max_iter": 0}, [["a"]], [["X"]], "max_iter must be a whole number, 1 or more"),

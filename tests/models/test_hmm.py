@@ -294,7 +294,7 @@ def test_a_corpus_brings_words_and_labels():
     "arguments, X, y, message",
     [
         ({}, [["a"]], None, "there are no labels"),
-        ({"labels": ["X"]}, [["a"]], None, "fit counts those alone"),
+        ({"labels": ["X"]}, [["a"]], None, "fit counts only those"),
         ({"labels": 0}, [["a"]], None, "number of labels"),
         ({"labels": "XY"}, [["a"]], None, "list of names"),
         ({"emission_prior": 0.5}, [["a"]], [["X"]], "no mode"),
@@ -321,7 +321,7 @@ def test_unfitted_models_say_so():
 def test_batches_of_another_model_are_refused():
     one = HMM(**CLOSED).fit([["a", "b"]], [["X", "Y"]])
     other = HMM(**CLOSED).fit([["c", "d"]], [["X", "Y"]])
-    with pytest.raises(DataError, match="coded with other words"):
+    with pytest.raises(DataError, match="encoded with another vocabulary"):
         one.scores(other.encode([["c"]]))
 
 

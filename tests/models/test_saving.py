@@ -31,7 +31,7 @@ def test_the_header_is_readable_json(saved):
 
 
 def test_unknown_classes_are_refused(saved):
-    with pytest.raises(ModelFileError, match=r"holds 'Gardener', which is no class of Trellis"):
+    with pytest.raises(ModelFileError, match=r"holds 'Gardener', which is not a class of Trellis"):
         load_model(rewritten(saved, {"class": "Gardener"}))
 
 

@@ -195,5 +195,5 @@ def test_mistakes_are_told():
     if not torch.cuda.is_available():
         with pytest.raises(DataError, match="needs a GPU"):
             small(device="cuda").fit(TEXT, LABELS)
-    with pytest.raises(DataError, match="all of one length"):
+    with pytest.raises(DataError, match="all have the same length"):
         NeuralCRF(torch.nn.Linear(2, 2), ["A", "B"]).fit([[[1.0, 2.0], [1.0]]], [["A", "B"]])

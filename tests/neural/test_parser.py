@@ -86,7 +86,7 @@ def test_crossing_trees_are_learned_only_where_they_may_be():
     crossing = [[3, 4, 0, 3]]
     text = [[("a", "A"), ("b", "B"), ("c", "C"), ("d", "D")]]
     assert small(max_iter=200).fit(text, crossing).predict(text) == crossing
-    with pytest.raises(DataError, match="no sentence has a whole tree"):
+    with pytest.raises(DataError, match="no sentence has a complete tree"):
         small(projective=True).fit(text, crossing)
 
 

@@ -169,11 +169,11 @@ def test_trees_that_the_model_has_not_are_left_out_of_fit_and_refused_by_learner
     [
         (lambda X, y: ArcParser(solver="sgd").fit(X, y), UnknownNameError, "unknown solver"),
         (lambda X, y: ArcParser(bits=2).fit(X, y), DataError, "bits"),
-        (lambda X, y: ArcParser(**SMALL).fit(X, None), DataError, "no sentence has a whole tree"),
+        (lambda X, y: ArcParser(**SMALL).fit(X, None), DataError, "no sentence has a complete tree"),
         (lambda X, y: ArcParser(**SMALL).fit([["dogs"]], [[0]]), DataError, "a word and its tag"),
         (lambda X, y: ArcParser(**SMALL).fit(X, y[:-1]), DataError, "expected heads for"),
         (lambda X, y: ArcParser(**SMALL).fit([[("a", "N")]], [[1]]), DataError, "must be another of its 1 words"),
-        (lambda X, y: ArcParser(**SMALL, projective=False).fit(X, y), DataError, "margin steps are for projective"),
+        (lambda X, y: ArcParser(**SMALL, projective=False).fit(X, y), DataError, "margin steps require projective"),
     ],
 )
 def test_mistakes_are_told(make, error, words):

@@ -112,7 +112,7 @@ def test_any_other_content_is_refused(kind, what, tmp_path):
     if what == "nothing":
         assert len(fit({}, 3).history_) == 3
     else:
-        with pytest.raises(ModelFileError, match="was written by a run with other"):
+        with pytest.raises(ModelFileError, match="was written by a run with different"):
             fit(OTHERS[what], 3)
 
 

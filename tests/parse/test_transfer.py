@@ -181,7 +181,7 @@ def test_eta_is_found_without_trees(model):
     known = Transfer(**settings, eta=found.eta_).fit_pairs(pairs)
     for name, value in known.model_.parameters().items():
         np.testing.assert_array_equal(found.model_.parameters()[name], value)
-    with pytest.raises(DataError, match='eta "auto" needs two sentence pairs'):
+    with pytest.raises(DataError, match='eta "auto" needs at least two usable sentence pairs'):
         Transfer(**settings, eta="auto").fit_pairs(pairs[:1])
 
 
@@ -233,7 +233,7 @@ def test_mistakes_are_told():
         Transfer(orders=0).fit(pairs_of(source, target), links)
     with pytest.raises(DataError, match="has no link 0-99"):
         Transfer().fit(pairs_of(source, target), [[(0, 99)], *links[1:]])
-    with pytest.raises(DataError, match="5 pairs of sentences and links of 4"):
+    with pytest.raises(DataError, match="5 pairs of sentences but links for 4"):
         Transfer().fit(pairs_of(source, target), links[1:])
     with pytest.raises(DataError, match="no sentence pair is left"):
         Transfer().fit(pairs_of(source, target), [[] for _ in links])
@@ -266,13 +266,14 @@ def test_the_command_line_carries_a_parser_over(tmp_path, capsys):
         main(["transfer", *map(str, [*options[:5], tmp_path / "t.txt", *options[6:]])])
     assert stop.value.code == 2
     assert (
-        "t.txt has words without tags (UPOS): give a tagger of its language, --target-tagger" in capsys.readouterr().err
+        "t.txt has words without tags (UPOS): give a tagger for its language, --target-tagger"
+        in capsys.readouterr().err
     )
     for eta in ("1.5", "most"):
         with pytest.raises(SystemExit) as stop:
             main(["transfer", *map(str, options), "--eta", eta])
         assert stop.value.code == 2
-        assert f"--eta is a number from 0 to 1, or auto, but got '{eta}'" in capsys.readouterr().err
+        assert f"--eta must be a number from 0 to 1, or auto, but got '{eta}'" in capsys.readouterr().err
     with pytest.raises(SystemExit) as stop:
         main(["transfer", *map(str, options), "--kind", "dmv", "--eta", "auto"])
     assert not stop.value.code

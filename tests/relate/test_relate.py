@@ -173,7 +173,7 @@ def test_tags_are_learned_from_where_they_are_given_or_a_tagger_gives_them(tmp_p
     again = load_model(tmp_path / "m.trellis")
     texts = [bare(t) for t in GOLD[:6]] + [Document(GOLD[0].tokens)]
     assert made.predict(texts) == again.predict(texts) == given.predict([tagged(t) for t in texts])
-    with pytest.raises(DataError, match="sentence 0 has no tags, but tags were learned from"):
+    with pytest.raises(DataError, match="sentence 0 has no tags, but the model was trained with tags"):
         given.predict(texts)
     with pytest.raises(DataError, match="5 tokens but 2 entries in column 'tag'"):
         Document(GOLD[0].tokens[:5], columns={"tag": ("A", "B")})
@@ -192,7 +192,7 @@ def test_mentions_are_found_where_none_are_given(relater):
     gold = [{(m.first, m.last) for m in t.spans} for t in GOLD]
     right = sum(len(a & b) for a, b in pairs(spans, gold))
     assert 2 * right / (sum(map(len, spans)) + sum(map(len, gold))) > 0.8
-    with pytest.raises(DataError, match="none were learned to be found"):
+    with pytest.raises(DataError, match="trained without a finder"):
         Relater(RULES, min_count=1, max_iter=1, finder=False, method="supervised").fit(FEW).predict([Document(("a",))])
 
 
@@ -227,7 +227,7 @@ def test_mistakes_are_told():
     with pytest.raises(UnknownNameError, match="method"):
         Relater(RULES, method="emm").fit(FEW)
     for rule in ('if_word = "May"\nthen_label = "DATE"', 'dictionary = {May = "Peop"}'):  # rules of an extractor
-        with pytest.raises(ConstraintError, match="speaks of labels of tokens"):
+        with pytest.raises(ConstraintError, match="refers to labels of tokens"):
             Relater(f"{RULES}\n[[rule]]\n{rule}", finder=False).fit(FEW)
     with pytest.raises(DataError, match="two relations hold between the same mentions"):
         Relater(RULES).fit([replace(FEW[0], relations=(Relation(0, 1, "x"), Relation(0, 1, "y")))])
@@ -309,7 +309,7 @@ def test_a_sentence_in_which_nothing_is_mentioned_has_an_answer(relater, monkeyp
 
 @pytest.mark.parametrize("method", ["pr", "codl", "supervised"])
 def test_a_gamma_that_the_method_does_not_read_is_refused(method):
-    with pytest.raises(DataError, match="gamma goes with method 'uem'"):
+    with pytest.raises(DataError, match="gamma requires method 'uem'"):
         Relater(RULES, method=method, gamma=0.3).fit(FEW)
 
 

@@ -213,13 +213,13 @@ def test_counts_are_linear_in_one_variable_and_need_factors_for_more():
 
 def test_mistakes_in_rules_are_told():
     model, batch, _ = case([2])
-    with pytest.raises(ConstraintError, match="say first"):
+    with pytest.raises(ConstraintError, match="use first"):
         rows_of(model, batch, [relation("Kill").implies(entity("Loc"))])
     with pytest.raises(UnknownNameError, match="Lok"):
         rows_of(model, batch, [relation("Kill").implies(first(entity("Lok")))])
     with pytest.raises(ConstraintError, match="takes a condition on a mention"):
         second(relation("Kill"))
-    with pytest.raises(ConstraintError, match="within is a share"):
+    with pytest.raises(ConstraintError, match="within must be between"):
         counts_like({"Kill": 0.1}, within=2)
 
 

@@ -257,6 +257,6 @@ def test_the_command_writes_a_page_of_a_run_and_of_a_model(tmp_path, capfd, monk
     assert run("report", "--run", "rounds.jsonl", "-o", "run.html") == 0
     assert "3 rounds" in (tmp_path / "run.html").read_text(encoding="utf-8")
     assert run("report", "-m", "m") == 2
-    assert "is shown on a text" in capfd.readouterr().err
+    assert "needs a text" in capfd.readouterr().err
     assert run("report", "gold.tsv") == 2
     assert "give --model with a text" in capfd.readouterr().err

@@ -188,16 +188,16 @@ def test_an_empty_batch_and_empty_sequences_have_answers() -> None:
 def test_what_cannot_be_decoded_is_refused_by_name() -> None:
     scores = random_chain(0)
     coupling = (share("A").per("corpus") <= 0.2).named("few A")
-    with pytest.raises(ConstraintError, match="'few A' ties instances together"):
+    with pytest.raises(ConstraintError, match="'few A' spans several instances"):
         decode(scores, compile_constraints([coupling], BATCH, LABELS, ChainParts(BATCH.offsets, 3)))
-    with pytest.raises(ConstraintError, match="'sparse' ties instances together"):
+    with pytest.raises(ConstraintError, match="'sparse' spans several instances"):
         decode(
             scores,
             compile_constraints(
                 [few_labels_per(word, strength=2.0).named("sparse")], BATCH, LABELS, ChainParts(BATCH.offsets, 3)
             ),
         )
-    with pytest.raises(ConstraintError, match="the price of constraint 'later' is to be learned"):
+    with pytest.raises(ConstraintError, match="the penalty of constraint 'later' has not been learned"):
         decode(
             scores,
             compile_constraints(

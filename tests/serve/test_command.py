@@ -89,7 +89,7 @@ def test_a_worker_that_dies_is_replaced(files):
         ("m --host example.org", "can be reached from other machines"),
         ("m --token-file s", "a token is one word of 16 ASCII characters or more"),
         ("m a=m b=m m", "would both be called 'm'"),
-        ("m --max-body none", "--max-body takes a size such as 4M"),
+        ("m --max-body none", "--max-body must be a size such as 4M"),
         ("-m m", "models are named without a flag"),
     ],
 )

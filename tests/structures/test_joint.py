@@ -56,7 +56,7 @@ def test_numbers_outside_the_space_have_no_instance(part: int) -> None:
 
 def test_a_joint_has_no_labels_of_its_own() -> None:
     for ask in (lambda parts: parts.label(0, 0), lambda parts: parts.grid()):
-        with pytest.raises(ConstraintError, match="speaks of labels"):
+        with pytest.raises(ConstraintError, match="refers to labels"):
             ask(Joint(chain(), chain()).parts)
 
 
@@ -78,7 +78,7 @@ def test_a_member_without_an_answer_leaves_the_joint_without_one() -> None:
     both = Joint(chain(), Subsets([0, 1, 2], np.zeros(2)))
     with pytest.raises(DataError, match="no mean of two scores of subsets"):
         both.mean(both)
-    with pytest.raises(DataError, match="subsets cannot be put together"):
+    with pytest.raises(DataError, match="subsets cannot be decoded part by part"):
         both.likeliest(both.infer())
 
 

@@ -96,7 +96,7 @@ def test_a_failed_training_says_why_and_leaves_nothing(labelled, folder):
 def test_a_training_is_cancelled(labelled, folder):
     studio = labelled
     studio.post("train", rounds=1000)
-    assert "a training is running" in studio.post("train", 422)["error"]
+    assert "training is already running" in studio.post("train", 422)["error"]
     time.sleep(0.3)
     studio.post("cancel")
     assert studio.get("training")["run"]["state"] == "cancelled"
@@ -105,4 +105,4 @@ def test_a_training_is_cancelled(labelled, folder):
 
 
 def test_what_cannot_be_trained_is_told(studio, tmp_path):
-    assert "folds need as many wholly labelled texts" in studio.post("train", 422, folds=5)["error"]
+    assert "folds need as many fully labelled texts" in studio.post("train", 422, folds=5)["error"]

@@ -35,8 +35,8 @@ class ParallelText:
             raise DataError("give --source and --target, or --input")
         if len(self.source) != len(self.target):
             raise DataError(
-                f"{len(self.source)} source files but {len(self.target)} target files: they must belong together one "
-                "by one"
+                f"{len(self.source)} source files but {len(self.target)} target files: give one target file for each "
+                "source file, in the same order"
             )
         self.kept: list[Pair] | None = None
         self.seen: list[tuple[int, int]] | None = None
@@ -76,8 +76,8 @@ class ParallelText:
         for name, before, now in zip(self.names, self.seen, found, strict=True):
             if before != now:
                 raise DataError(
-                    f"{name} changed while it was worked on (from {before[0]} to {now[0]} bytes, or in its content): "
-                    "begin again when nobody writes to it"
+                    f"{name} changed while it was being read (from {before[0]} to {now[0]} bytes, or in its content): "
+                    "run again when no other program writes to it"
                 )
 
     def hold(self) -> None:
@@ -112,12 +112,12 @@ class ParallelText:
 
         if self.n_empty:
             have = "pair has" if self.n_empty == 1 else "pairs have"
-            typer.echo(f"Warning: {self.n_empty} {have} an empty side: no links, an empty line.", err=True)
+            typer.echo(f"Warning: {self.n_empty} {have} an empty side and no links (an empty line).", err=True)
         if self.n_long:
             pairs = "pair" if self.n_long == 1 else "pairs"
             typer.echo(
-                f"Warning: more than {LONGEST} words on a side: {self.n_long} {pairs} "
-                "cut into pieces at equal shares of both sides, and aligned piece by piece.",
+                f"Warning: {self.n_long} {pairs} with more than {LONGEST} words on a side: split proportionally on "
+                "both sides and aligned piece by piece.",
                 err=True,
             )
 
@@ -129,6 +129,6 @@ def _named(names: Names) -> list[str]:
         is_pattern = has_magic(name) and not Path(name).exists()
         matched = sorted(glob(name)) if is_pattern else [name]
         if not matched:
-            raise DataError(f"{name}: no file has such a name")
+            raise DataError(f"{name}: no file matches this pattern")
         found += matched
     return found

@@ -51,10 +51,10 @@ def check_files(inputs: Paths, outputs: Paths, *, labels: Collection[str] = (), 
     if to_stdout:
         _check_output_open()
     if len(to_stdout) > 1:
-        raise DataError(f"{to_stdout[0]} and {to_stdout[1]} both write to -: name two files")
+        raise DataError(f"{to_stdout[0]} and {to_stdout[1]} both write to -: choose different files")
     for (one, path), (other, target) in combinations(written, 2):
         if _is_same(path, target):
-            raise DataError(f"{one} and {other} both write to {path}: name two files")
+            raise DataError(f"{one} and {other} both write to {path}: choose different files")
     for option, path in written:
         for other, source in read:
             if source != STANDARD and _is_same(path, source):
@@ -64,11 +64,11 @@ def check_files(inputs: Paths, outputs: Paths, *, labels: Collection[str] = (), 
     for option, path in written:
         if option == SAVE and _holds_something_else(path):
             raise DataError(
-                f"{SAVE} {path} would overwrite a file that is no model: choose another name, or remove it first"
+                f"{SAVE} {path} would overwrite a file that is not a model: choose another name, or remove it first"
             )
         if option in labels and not force and os.path.isfile(path):
             raise DataError(
-                f"{path} exists already, and labels written into it would be lost: choose another name, or --force"
+                f"{path} already exists, and labels written into it would be lost: choose another name, or use --force"
             )
 
 
@@ -89,7 +89,7 @@ def _check_readable(path: str) -> None:
     except OSError as error:
         raise DataError(f"cannot be read: {reason(error)}", path=path) from None
     except ValueError as error:  # a zero byte in the name
-        raise DataError(f"not a possible file name: {error}", path=repr(path)) from None
+        raise DataError(f"not a valid file name: {error}", path=repr(path)) from None
 
 
 def check_writable_file(option: str, path: str) -> None:
@@ -113,9 +113,7 @@ def check_writable_file(option: str, path: str) -> None:
         raise DataError(f"{option} {path} is read-only: choose another name, or make it writable")
     longest = os.pathconf(folder, "PC_NAME_MAX") if hasattr(os, "pathconf") else 255
     if len(os.fsencode(os.path.basename(target))) > longest:
-        raise DataError(
-            f"{option} {path[:40]}...: the name is longer than the {longest} bytes that a name can have here"
-        )
+        raise DataError(f"{option} {path[:40]}...: the name is longer than the {longest} bytes allowed here")
 
 
 def was_typed(context: typer.Context, name: str) -> bool:
@@ -139,7 +137,7 @@ def refuse_beside(
     for name in names:
         if was_typed(context, name):
             more = f"; {hints[name]}" if hints and name in hints else ""
-            raise DataError(f"{option} {why}, so {flag_of(context, name)} has no meaning beside it{more}")
+            raise DataError(f"{option} {why}, so {flag_of(context, name)} cannot be combined with it{more}")
 
 
 def _check_streams(read: list[tuple[str, str]]) -> None:
@@ -150,7 +148,7 @@ def _check_streams(read: list[tuple[str, str]]) -> None:
             who = f"{one} reads {shown(path)} twice" if one == other else f"{one} and {other} both read {shown(path)}"
             raise DataError(f"{who}, but it can be read only once: name two files")
     if any(path == STANDARD for _, path in read) and sys.stdin is not None and sys.stdin.isatty():
-        typer.echo("Reading from the terminal: one text per line, Ctrl-D ends.", err=True)
+        typer.echo("Reading from the terminal: one text per line, end with Ctrl-D.", err=True)
 
 
 def _check_output_open() -> None:

@@ -68,7 +68,7 @@ def answering(
             for typed in pieces(args, options):
                 option = files.get(typed.partition(" ")[0]) if " " in typed else None
                 if option is not None and option.name in seen:
-                    raise DataError(f"{max(option.opts, key=len)} is given twice: name one file")
+                    raise DataError(f"{max(option.opts, key=len)} is given twice: give it once")
                 seen.add(None if option is None else option.name)
 
     return Answering

@@ -67,12 +67,12 @@ def evaluate(
     if (source is None) != (target is None):
         raise DataError("give both --source and --target, or neither")
     if not alignment and (source is not None or plot is not None):
-        raise DataError("--source, --target and --plot go with --alignment")
+        raise DataError("--source, --target and --plot require --alignment")
     chosen = {"alignment": alignment, "fields": fields, "induction": induction, "trees": trees,
              "relations": relations}  # fmt: skip
     wanted = [name for name in chosen if chosen[name]] or ["fields"]
     if len(wanted) != 1:
-        raise DataError("say what is compared, with one of: " + ", ".join(f"--{name}" for name in MODES))
+        raise DataError("say what to compare, with one of: " + ", ".join(f"--{name}" for name in MODES))
     rows, figures = _alignment(gold, found, texts, plot) if alignment else MODES[wanted[0]](gold, found)
     if wants_json(output, json):
         print_lines(output, [dumps(figures, ensure_ascii=False)])
@@ -98,7 +98,7 @@ def _alignment(
         if not len(truth) <= len(own) == len(found):
             raise DataError(f"the text has {len(own)} lines, but {output} has {len(found)} and {gold} {len(truth)}")
     if not any(row.possible for row in truth):
-        raise DataError(f"{gold}: there are no links in it to compare with")
+        raise DataError(f"{gold}: it contains no links to compare with")
     links = [{link: 1.0 if p is None else p for link, p in row.items()} for row in found]
     scores, judged = score_links(links[: len(truth)], truth), links[: len(truth)]
     ones = diagnosis.one_to_one(judged)

@@ -59,7 +59,7 @@ def report(
     history = None if run is None else History.load(run)
     if model is None:
         if history is None or text or source or target or input_ or gold:
-            raise DataError("give --model with a text (an aligner's: --source and --target), or --run alone")
+            raise DataError("give --model with a text (for an aligner: --source and --target), or --run alone")
         page = history_report(history, str(run))
     else:
         from trellis.models import load_model
@@ -70,8 +70,8 @@ def report(
         parallel = hasattr(loaded, "align")
         if parallel == bool(text):
             raise DataError(
-                "an aligner is shown on --source and --target (or --input)" if parallel
-                else f"a model of class {type(loaded).__name__} is shown on a text: trellis report TEXT -m {model}"
+                "the report of an aligner needs --source and --target (or --input)" if parallel
+                else f"the report of a {type(loaded).__name__} needs a text: trellis report TEXT -m {model}"
             )  # fmt: skip
         data, links = (
             _pairs(source, target, input_, gold)

@@ -114,7 +114,7 @@ class ChosenArcs(Unobserved):
     distance: tuple[int, int] | None
 
     def table(self, patterns: Patterns) -> BoolArray:
-        raise ConstraintError(f"{self.code()} counts arcs: it cannot be joined with rules about labels")
+        raise ConstraintError(f"{self.code()} counts arcs: it cannot be combined with rules about labels")
 
     def entries(self, context: Context) -> RuleEntries:
         head, child = context.parts.arc_words()
@@ -190,9 +190,9 @@ def arcs(
         if condition is not None and not getattr(condition, "observed", False):
             raise ConstraintError(f"{name}= takes a condition such as column('upos') == 'VERB', got {condition!r}")
     if isinstance(child, Root):
-        raise ConstraintError("the root is nobody's child: say head=root")
+        raise ConstraintError("the root has no head: use head=root")
     if direction is not None and direction not in DIRECTIONS:
-        raise ConstraintError(f"direction is 'left' or 'right', seen from the head, got {direction!r}")
+        raise ConstraintError(f"direction must be 'left' or 'right', seen from the head, got {direction!r}")
     if isinstance(head, Root) and (direction is not None or distance is not None):
         raise ConstraintError("arcs from the root have no direction and no distance")
     source = None if given is None else GivenArcs(given)
@@ -211,5 +211,5 @@ def _span(distance: Any) -> tuple[int, int] | None:
         return None
     pair = (distance, distance) if is_whole(distance) else distance
     if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(map(is_whole, pair)) and 1 <= pair[0] <= pair[1]):
-        raise ConstraintError(f"distance is a number of words, 1 or more, or (least, most), got {distance!r}")
+        raise ConstraintError(f"distance must be a number of words, 1 or more, or (least, most), got {distance!r}")
     return int(pair[0]), int(pair[1])

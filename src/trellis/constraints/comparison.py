@@ -137,8 +137,8 @@ class Comparison(Constraint):
         mine, theirs = self.existing(), other.existing() if isinstance(other, Comparison) else None
         if mine is None or theirs is None:
             raise ConstraintError(
-                f"({self.code()}) | ({other!r}) has no linear form; possible are exists(A) | exists(B), "
-                "which is exists(A | B), and implications exists(A).implies(...)"
+                f"({self.code()}) | ({other!r}) has no linear form; supported are exists(A) | exists(B), which is "
+                "exists(A | B), and implications exists(A).implies(...)"
             )
         return exists(mine | theirs)
 
@@ -148,7 +148,7 @@ class Comparison(Constraint):
             return at_most(0, present)
         if absent is not None:
             return exists(absent)
-        raise ConstraintError(f"the opposite of {self.code()} has no linear form; possible is ~exists(A)")
+        raise ConstraintError(f"the negation of {self.code()} has no linear form; supported is ~exists(A)")
 
     def implies(self, other: Any) -> Constraint:
         """Where this holds of a sentence, ``other`` holds of it: this must be exists(A) or ~exists(A)."""

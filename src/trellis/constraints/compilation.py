@@ -206,8 +206,8 @@ def _refuse_dead_slots(forbidden: Forbidden, names: tuple[str, ...], context: Co
     more = f" ({len(dead) - 1} more like it)" if len(dead) > 1 else ""
     slack = _least_slack(forbids[guilty])
     raise InfeasibleError(
-        f"token {token}{shown} of instance {number} is left without a label{more}: {'; '.join(verdicts)}. "
-        f"Drop one of them, or allow each a slack of {slack:.6g} or a penalty",
+        f"token {token}{shown} of instance {number} is left without a label{more}: {'; '.join(verdicts)}. Remove one "
+        f"of them, or give each a slack of {slack:.6g} or a penalty",
         instances=(number,),
         constraints=tuple(names[c] for c in guilty),
         slack=slack,

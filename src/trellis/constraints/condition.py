@@ -174,7 +174,7 @@ class Matches(_StringTest):
                 re.compile(pattern)  # the language is Python's: what more the engine reads has no meaning here
                 self.pattern = regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
         except (re.error, regex.error, OverflowError, RecursionError, TypeError, ValueError) as cause:
-            raise ConstraintError(f"{pattern!r} is not a regular expression: {cause}") from None
+            raise ConstraintError(f"{pattern!r} is not a valid regular expression: {cause}") from None
 
     def holds(self, context: Context) -> BoolArray:
         codes, strings = self.key.types(context)
@@ -190,7 +190,7 @@ class Matches(_StringTest):
         except TimeoutError:
             raise ConstraintError(
                 f"the regular expression {self.pattern.pattern!r} takes too long on {string!r:.60}, which has "
-                f"{len(string)} letters: write it so that a repetition does not stand inside another, as in (a+)+"
+                f"{len(string)} characters: avoid nested repetitions such as (a+)+"
             ) from None
 
     def code(self) -> str:

@@ -51,7 +51,7 @@ class Constraint(ABC):
 
     def named(self, name: str) -> Self:
         if not is_text(name):
-            raise ConstraintError(f"the name of a constraint is a text that is not empty, got {name!r}")
+            raise ConstraintError(f"the name of a constraint must be a non-empty string, got {name!r}")
         return replace(self, given_name=name)
 
     def with_strength(self, strength: Strength) -> Self:
@@ -118,24 +118,26 @@ class Constraint(ABC):
 
     def __bool__(self) -> NoReturn:
         raise ConstraintError(
-            f"{self.code()} has no truth value. A chain such as 0.1 <= share('VERB') <= 0.2 cannot be read by Python: "
-            "write share('VERB').between(0.1, 0.2). In place of 'and' list both constraints; "
-            "'or' and 'not' of statements are written | and ~"
+            f"{self.code()} has no truth value. A chain such as 0.1 <= share('VERB') <= 0.2 is not possible in Python: "
+            "write share('VERB').between(0.1, 0.2). In place of 'and' list both constraints; 'or' and 'not' of "
+            "statements are written | and ~"
         )
 
     def __and__(self, other: Any) -> NoReturn:
-        raise ConstraintError(f"list {self.code()} and {other!r} as two constraints: both of a list always hold")
+        raise ConstraintError(
+            f"list {self.code()} and {other!r} as two constraints: all constraints of a list must hold"
+        )
 
     def __or__(self, other: Any) -> Any:
         raise ConstraintError(
-            f"{self.code()} | {other!r} has no linear form; possible are exists(A) | exists(B), "
-            "which is exists(A | B), and implications exists(A).implies(...)"
+            f"{self.code()} | {other!r} has no linear form; supported are exists(A) | exists(B), which is exists(A | "
+            "B), and implications exists(A).implies(...)"
         )
 
     def __invert__(self) -> Any:
-        raise ConstraintError(f"the opposite of {self.code()} has no linear form; possible is ~exists(A)")
+        raise ConstraintError(f"the negation of {self.code()} has no linear form; supported is ~exists(A)")
 
     def implies(self, other: Any) -> Any:
         raise ConstraintError(
-            f"{self.code()} cannot be the condition of an implication; possible are exists(A) and ~exists(A)"
+            f"{self.code()} cannot be the condition of an implication; supported are exists(A) and ~exists(A)"
         )

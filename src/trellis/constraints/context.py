@@ -40,7 +40,7 @@ class Context:
         if not self.parts.has_labels:
             return
         if len(self.labels) == 0:
-            raise ConstraintError("constraints speak of labels, but the vocabulary of labels is empty")
+            raise ConstraintError("constraints refer to labels, but the vocabulary of labels is empty")
         n_slots, n_labels = self.parts.label_shape
         if (n_slots, n_labels) != (self.n_slots, self.n_labels):
             raise DataError(
@@ -65,7 +65,7 @@ class Context:
     def _check_tokens(self) -> None:
         if not isinstance(self.batch, Batch):
             raise ConstraintError(
-                f"this constraint speaks of tokens and their labels, but these {self.parts.outputs_are} have none"
+                f"this constraint refers to tokens and their labels, but these {self.parts.outputs_are} have none"
             )
 
     def column(self, name: str) -> Column:

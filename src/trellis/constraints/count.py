@@ -98,8 +98,8 @@ def share(*labels: str | Iterable[str] | Rule, where: Rule | None = None) -> Cou
     over = _where(where)
     if not over.observed:
         raise ConstraintError(
-            f"share(where={over.code()}): the tokens to take a share of must be known before labels are; compare "
-            "counts in its place: count('A') <= 0.2 * count('A', 'B')"
+            f"share(where={over.code()}): the condition must not depend on labels; compare counts instead: count('A') "
+            "<= 0.2 * count('A', 'B')"
         )
     if not labels:
         raise ConstraintError("share() needs at least one label")

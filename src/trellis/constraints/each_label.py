@@ -106,8 +106,8 @@ class FewLabels(Constraint):
     def with_strength(self, strength: Strength) -> FewLabels:
         if strength.kind != Kind.PENALTY:
             raise ConstraintError(
-                f"{self.code()} is a price and cannot be hard, slack or learned: "
-                "give few_labels_per(key, strength=σ) a number"
+                f"{self.code()} is a penalty and cannot be hard, slack or learned: give few_labels_per(key, "
+                "strength=σ) a number"
             )
         return FewLabels(self.key, self.min_count, given_name=self.given_name, strength=strength, origin=self.origin)
 
@@ -161,7 +161,7 @@ def few_labels_per(key: Any = word, *, strength: float, min_count: int = 1) -> F
     if not (isinstance(key, Key) or callable(key)):
         raise ConstraintError(f"few_labels_per takes word, column(name) or a function of the word, got {key!r}")
     if not is_whole(min_count) or min_count < 1:
-        raise ConstraintError(f"min_count must be a whole number from 1, got {min_count!r}")
+        raise ConstraintError(f"min_count must be a whole number, 1 or more, got {min_count!r}")
     if not is_number(strength):
         raise ConstraintError(f"the strength of few_labels_per is a number, got {strength!r}")
     chosen = key if isinstance(key, Key) else word.map(key)

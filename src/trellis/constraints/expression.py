@@ -130,7 +130,7 @@ def read_constraint(code: Any) -> Constraint:
     if not isinstance(code, str):
         raise ConstraintError(f"expected an expression, got {type(code).__name__}")
     if len(code) > LONGEST:
-        raise ConstraintError(f"an expression has at most {LONGEST} letters, but this one has {len(code)}")
+        raise ConstraintError(f"an expression has at most {LONGEST} characters, but this one has {len(code)}")
     try:
         found = _Reader(code).whole()
     except (TypeError, ValueError, AttributeError, KeyError, OverflowError, RecursionError) as error:
@@ -318,7 +318,7 @@ class _Reader:
         self.label = None
         body = self.text[start : self.start]
         if len(body) > LONGEST_BODY:
-            raise ValueError(f"lambda L: has more than {LONGEST_BODY} letters")
+            raise ValueError(f"lambda L: has more than {LONGEST_BODY} characters")
         return lambda label: _Reader(body, label).whole()
 
     def bracketed(self) -> Any:
@@ -376,7 +376,7 @@ def _string(token: str) -> str:
 
 def _number(token: str) -> float:
     if len(token) > 30:
-        raise ValueError(f"a number of {len(token)} letters")
+        raise ValueError(f"a number of {len(token)} characters")
     found = int(token) if token.isdigit() else float(token)
     if not found <= LARGEST:
         raise ValueError(f"{token} is too large")

@@ -157,7 +157,7 @@ def trusted(labels: Any = None, *, at_least: float, per: str | Key = "corpus", l
         A constraint.
     """
     if not is_number(at_least) or not 0 <= at_least <= 1:
-        raise ConstraintError(f"at_least is the share of given labels that are right, 0 to 1, got {at_least!r}")
+        raise ConstraintError(f"at_least is the share of given labels that are correct, from 0 to 1, got {at_least!r}")
     if links is not None:
         return TrustedLinks(links, float(at_least))
     source = GivenLabels(labels)

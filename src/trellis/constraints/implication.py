@@ -151,13 +151,13 @@ def implication(condition: Comparison, then: Any) -> Implication:
     rule = absent if present is None else present
     if rule is None:
         raise ConstraintError(
-            f"{condition.code()} cannot be the condition of an implication with a linear form; "
-            "possible are exists(A) and ~exists(A), that is, at_least(1, A) and at_most(0, A)"
+            f"{condition.code()} cannot be the condition of an implication with a linear form; supported are exists(A) "
+            "and ~exists(A), that is, at_least(1, A) and at_most(0, A)"
         )
     if isinstance(then, Rule):
         raise ConstraintError(
-            f"{then.code()} speaks of one token, {condition.code()} of a sentence: "
-            f"write exists({then.code()}) or count(where=~({then.code()})) == 0 on the right"
+            f"{then.code()} is about one token, {condition.code()} about a sentence: write exists({then.code()}) or "
+            f"count(where=~({then.code()})) == 0 on the right"
         )
     if not isinstance(then, Comparison) or then.rule is not None:
         raise ConstraintError(
@@ -167,5 +167,5 @@ def implication(condition: Comparison, then: Any) -> Implication:
     scopes = [then.left.scope, *(side.scope for side in (then.low, then.high) if side is not None)]
     wrong = [scope for scope in scopes if scope not in (None, "instance")]
     if wrong:
-        raise ConstraintError(f"{then.code()} must be counted in every sentence to stand in an implication")
+        raise ConstraintError(f"{then.code()} must be counted per sentence to be used in an implication")
     return Implication(rule, present is None, then)

@@ -73,8 +73,8 @@ class Count:
         if isinstance(scope, str):
             if scope not in SCOPES:
                 raise ConstraintError(
-                    f"unknown scope {scope!r}{did_you_mean(scope, SCOPES)} "
-                    "For one row a value of a column write per(word) or per(column('pos'))"
+                    f"unknown scope {scope!r}{did_you_mean(scope, SCOPES)} For one row per value of a column, write "
+                    "per(word) or per(column('pos'))"
                 )
             return replace(self, scope=scope)
         if isinstance(scope, Key):
@@ -143,7 +143,7 @@ class Count:
         return _compare(self, "==", other)
 
     def __ne__(self, other: object) -> NoReturn:
-        raise ConstraintError(f"{self.code()} != {other!r} is not linear; possible are <=, >= and ==")
+        raise ConstraintError(f"{self.code()} != {other!r} is not linear; supported are <=, >= and ==")
 
     def __lt__(self, other: Any) -> NoReturn:
         raise ConstraintError(f"{self.code()} < {other!r}: expectations are compared with <=, >= or ==")

@@ -233,7 +233,7 @@ def read_links(code: str) -> LinkComparison:
     found = _COMPARED.fullmatch(strong[1] if strong else code)
     if found is None:
         raise ConstraintError(
-            f"{code!r:.100} is no constraint on links: write such as 'forward.links == backward.links' or "
+            f"{code!r:.100} is not a constraint on links: write, for example, 'forward.links == backward.links' or "
             "'(forward.links(source=each) <= 1).penalty(2)'"
         )
     left, right = _count(found[1], found[2]), _count(found[4], found[5])

@@ -175,15 +175,15 @@ def learn_penalties(
     tying = rows.coupling().constraint
     for number in tying[to_learn[tying]][:1].tolist():
         raise ConstraintError(
-            f"the price of {rows.names[number]!r} cannot be learned, since it is about the whole corpus and not about "
-            "single instances: give it a penalty or slack of its own, or make it hard"
+            f"the penalty of {rows.names[number]!r} cannot be learned, since it is about the whole corpus and not "
+            "about single instances: set a penalty or slack, or make it hard"
         )
     if len(labelled) == 0 and not hard:
         names = [repr(name) for name, learn in zip(rows.names, to_learn, strict=True) if learn]
         more = "" if len(names) <= 3 else f" and {len(names) - 3} more"
         raise DataError(
             f"there are no fully labelled instances to learn the strength of {', '.join(names[:3])}{more} from: give "
-            "some labels, a penalty of your own for these rules, or make them all strict (hard=True, --hard)"
+            "some labels, set the penalties of these rules, or make all rules hard (hard=True, --hard)"
         )
     places, broken = count_tests(constraints, labelled, labels, parts)
     rho = np.full(len(places), INFINITE) if hard else penalty_of(places, broken, smoothing)
@@ -231,5 +231,5 @@ def check_penalties(found: Mapping[str, Any], constraints: Sequence[Constraint])
     wanted = [one.name for one in constraints]
     fine = all(isinstance(rho, int | float) and not isinstance(rho, bool) and rho >= 0 for rho in found.values())
     if sorted(found) != sorted(wanted) or not fine:
-        raise DataError(f"expected a penalty, not negative, of each of {wanted} but found {dict(found)}")
+        raise DataError(f"expected a non-negative penalty for each of {wanted} but found {dict(found)}")
     return {name: float(rho) for name, rho in found.items()}

@@ -115,9 +115,9 @@ def _refuse_impossible(
     instance = int(block.instance[row])
     more = f" ({len(wrong) - 1} more like it)" if len(wrong) > 1 else ""
     raise InfeasibleError(
-        f"constraint {name!r} cannot hold: it asks that {block.subject} be {wanted} {required:.6g}{allowance}, but in "
-        f"{block.where(row)}, it is {'at least' if too_large else 'at most'} {reach:.6g}{more}; "
-        f"change the bound, or give the constraint a slack of {need:.6g} or a penalty",
+        f"constraint {name!r} cannot hold: it requires that {block.subject} be {wanted} {required:.6g}{allowance}, "
+        f"but in {block.where(row)}, it is {'at least' if too_large else 'at most'} {reach:.6g}{more}; change the "
+        f"bound, or give the constraint a slack of {need:.6g} or a penalty",
         instances=(context.batch.first + instance,) if instance >= 0 else (),
         constraints=(name,),
         slack=need,

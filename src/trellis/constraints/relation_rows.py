@@ -38,7 +38,7 @@ class Among(Unobserved):
     def table(self, patterns: Patterns) -> BoolArray:
         if not patterns.axes:
             patterns.context.parts.variable_kind(ENTITY)  # refuses
-            raise ConstraintError(f"{self.code()} speaks of entities and relations")
+            raise ConstraintError(f"{self.code()} refers to entities and relations")
         axis, labels = patterns.axes[self.role]
         for name in self.names:
             if name not in labels:
@@ -100,7 +100,7 @@ def _atoms(rule: Rule) -> list[Among]:
         return [rule]
     if isinstance(rule, Unobserved):
         raise ConstraintError(
-            f"{rule.code():.80} speaks of labels of tokens, but mentions and pairs have types: say entity(...), "
+            f"{rule.code():.80} refers to labels of tokens, but mentions and pairs have types: use entity(...), "
             "relation(...), first(entity(...)) or second(entity(...))"
         )
     return [atom for part in getattr(rule, "parts", ()) for atom in _atoms(part)]
@@ -111,7 +111,7 @@ def table_of(rule: Rule, context: Context) -> Table:
     roles, parts = {atom.role for atom in _atoms(rule)}, context.parts
     if ENTITY in roles and len(roles) > 1:
         raise ConstraintError(
-            f"{rule.code()} speaks of a mention and of two: say first(entity(...)) or second(entity(...))"
+            f"{rule.code()} refers to one mention and to a pair: use first(entity(...)) or second(entity(...))"
         )
     types = parts.variable_kind(ENTITY)
     if roles == {ENTITY}:
@@ -139,8 +139,8 @@ def variable_entries(rule: Rule, context: Context) -> RuleEntries:
     axes = table.axes
     if len(axes) > 1 and np.any(table.assignments < 0):
         raise ConstraintError(
-            f"{rule.code()} has no linear form over variables that nothing ties: count a condition on one of them, or "
-            "learn with sums that are exact within a sentence"
+            f"{rule.code()} has no linear form over independent variables: count a condition on one of them, or train "
+            "with exact inference within sentences (exact=True)"
         )
     flat: BoolArray = table.holds.reshape(len(table.holds), prod(table.holds.shape[1:]))
     start = table.assignments

@@ -141,7 +141,7 @@ class CountsLike(Constraint):
                 pairs += len(sentence.spans) * (len(sentence.spans) - 1)
                 count.update(r.label for r in sentence.relations)
         if not pairs:
-            raise ConstraintError(f"{self.name!r}: no two mentions are labelled, so there are no counts to be like")
+            raise ConstraintError(f"{self.name!r}: no two mentions are labelled, so there are no counts to match")
         within = self.within
         if within is None:
             within = {name: max(WITHIN, float(n) ** -0.5) for name, n in sorted(count.items())}
@@ -166,7 +166,7 @@ class CountsLike(Constraint):
 
     def blocks(self, context: Context) -> list[RowBlock]:
         if self.shares is None:
-            raise ConstraintError(f"{self.name!r} takes its counts from labelled data: give it some, .of(labelled)")
+            raise ConstraintError(f"{self.name!r} takes its counts from labelled data: provide it with .of(labelled)")
         made: list[RowBlock] = []
         for name, share in self.shares.items():
             low, high = share * (1.0 - self._width(name)), share * (1.0 + self._width(name))
@@ -206,7 +206,7 @@ def counts_like(labelled: Any, within: float | Mapping[str, float] | None = None
     """
     for one in within.values() if isinstance(within, Mapping) else () if within is None else (within,):
         if not is_number(one) or not 0 <= one <= 1:
-            raise ConstraintError(f"within is a share from 0 to 1, got {one!r}")
+            raise ConstraintError(f"within must be between 0 and 1, got {one!r}")
     band = {str(n): float(w) for n, w in within.items()} if isinstance(within, Mapping) else within
     if labelled is None:
         return CountsLike(None, band)

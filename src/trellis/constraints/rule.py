@@ -74,7 +74,7 @@ class Rule(ABC):
 
     def holds(self, context: Context) -> BoolArray:
         """(n_slots,): where an observed rule holds."""
-        raise ConstraintError(f"{self.code()} depends on labels: only conditions on what is observed can stand here")
+        raise ConstraintError(f"{self.code()} depends on labels: only conditions on observations are allowed here")
 
     @abstractmethod
     def table(self, patterns: Patterns) -> BoolArray:
@@ -166,9 +166,8 @@ def as_rule(value: Any, beside: Rule, operator: str) -> Rule:
 
     if isinstance(value, Constraint | Count):
         raise ConstraintError(
-            f"{beside!r} speaks of one token, {value!r} of a whole sentence or more: they cannot be joined by "
-            f"{operator}; give each as a constraint of its own, or join sentences' statements, "
-            "as in exists(A).implies(exists(B))"
+            f"{beside!r} is about one token, {value!r} about a whole sentence or more: they cannot be combined with "
+            f"{operator}; write two constraints, or combine conditions on sentences, as in exists(A).implies(exists(B))"
         )
     raise ConstraintError(
         f"the right side of {operator} after {beside!r} must be a rule such as label('A') or a condition such as "

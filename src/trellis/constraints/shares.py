@@ -84,12 +84,12 @@ def shares(targets: Mapping[str, float], where: Any = None) -> Shares:
         raise ConstraintError(f"shares takes a dictionary, label -> share of the tokens, got {given!r}")
     for label, target in given.items():
         if not isinstance(label, str) or not label:
-            raise ConstraintError(f"shares are of labels by name, got {label!r}")
+            raise ConstraintError(f"shares must have names of labels as keys, got {label!r}")
         if not is_number(target) or not 0.0 <= float(target) <= 1.0:
             raise ConstraintError(f"the share of {label!r} must be a number from 0 to 1, got {target!r}")
     total = sum(map(float, targets.values()))
     if total > 1.0 + 1e-6:
-        raise ConstraintError(f"the shares of {', '.join(targets)} are {total:.6g} together, which is more than 1")
+        raise ConstraintError(f"the shares of {', '.join(targets)} are {total:.6g} in total, which is more than 1")
     if where is not None and not (isinstance(where, Rule) and where.observed):
         raise ConstraintError(f"where= takes a condition on what is observed, such as word == 'goal', got {where!r}")
     return Shares(tuple((label, float(target)) for label, target in targets.items()), where)

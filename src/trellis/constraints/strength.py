@@ -69,7 +69,7 @@ class Strength:
         if not (self.amount >= 0 and np.isfinite(self.amount)):
             raise ConstraintError(f"the amount of a strength must be finite and not negative, got {self.amount}")
         if self.kind == Kind.SQUARED and self.amount == 0:
-            raise ConstraintError("a squared penalty of strength 0 constrains nothing: leave the constraint out")
+            raise ConstraintError("a squared penalty of strength 0 has no effect: leave the constraint out")
 
     def code(self) -> str:
         """The method call that gives a constraint this strength; nothing for a hard one.

@@ -94,7 +94,7 @@ def write_archive(path: FilePath, header: Mapping[str, Any], arrays: Mapping[str
 def read_archive(path: FilePath) -> Archive:
     """Read a file of :func:`write_archive`; one that is not ours, damaged or of a newer format is a ModelFileError."""
     if not isinstance(path, str | os.PathLike):
-        raise DataError(f"expected the name of a file but got {path!r}")
+        raise DataError(f"expected a file name but got {path!r}")
     shown = os.fspath(path)
     with _opened(shown) as handle:
         begin = handle.read(len(_BEGIN))
@@ -172,7 +172,7 @@ def _check_entries(archive: zipfile.ZipFile, size: int) -> None:
         raise ModelFileError(f"not a file that Trellis wrote: a zip without {_HEADER}")
     for info in archive.infolist():
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
-            raise ModelFileError(f"not as Trellis writes them: {info.filename!r} in it is packed or encrypted")
+            raise ModelFileError(f"not as Trellis writes them: {info.filename!r} in it is compressed or encrypted")
         if info.filename not in (_HEADER, _DIGEST) and not info.filename.endswith(_ARRAY):
             raise ModelFileError(f"not as Trellis writes them: it holds {info.filename!r}")
     if len(set(names)) != len(names) or sum(info.file_size for info in archive.infolist()) > size:

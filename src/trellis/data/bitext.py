@@ -42,8 +42,8 @@ def read_two_files(source: FilePath, target: FilePath) -> Iterator[Pair]:
             short, long = (source, target) if left is ended else (target, source)
             n_long = number + sum(1 for _ in lines)
             raise DataError(
-                f"{shown(short)} has {number - 1} lines but {shown(long)} has {n_long}; "
-                "the lines of the two files must belong together one by one"
+                f"{shown(short)} has {number - 1} lines but {shown(long)} has {n_long}; each line of one file must "
+                "correspond to the same line of the other"
             )
         yield words_of(left[1]), words_of(right[1])  # type: ignore[index]
 

@@ -169,7 +169,7 @@ def check_cell(cell: str, separator: str | None, where: str) -> None:
     """Refuse a string that would not be read again as one cell."""
     for sign in ("\n", "\r", *((" ", "\t") if separator is None else (separator,))):
         if sign in cell:
-            raise DataError(where + f"{cell!r} contains {sign!r}, which parts columns or lines")
+            raise DataError(where + f"{cell!r} contains {sign!r}, which separates columns or lines")
     if separator is None and not cell:
         raise DataError(where + "an empty cell needs a separator: choose one, or a marker for unknown labels")
 
@@ -187,7 +187,7 @@ def _joined(cells: tuple[str, ...], word: int, separator: str | None, comment: s
     if not cells[word] or not line.strip(BLANK):
         raise DataError(where + f"its word {cells[word]!r} would be read as no word")
     if comment is not None and line.startswith(comment):
-        raise DataError(where + f"the line {line!r} would be read as a comment, for it begins with {comment!r}")
+        raise DataError(where + f"the line {line!r} would be read as a comment, since it begins with {comment!r}")
     return line
 
 
@@ -196,9 +196,9 @@ def _check_layout(
 ) -> None:
     for what, at in [("word", word), ("label", label), *columns.items()]:
         if at is not None and at < 0:
-            raise DataError(f"columns count from 0, but {what!r} is said to be column {at}")
+            raise DataError(f"columns are counted from 0, but {what!r} is set to column {at}")
     if separator == "" or (separator is not None and ("\n" in separator or "\r" in separator)):
-        raise DataError(f"{separator!r} cannot part columns; use '\\t', or None for runs of spaces and tabs")
+        raise DataError(f"{separator!r} cannot separate columns; use '\\t', or None for runs of spaces and tabs")
     if comment == "":
         raise DataError("an empty comment marker makes every line a comment; use None for a file without comments")
 
@@ -208,7 +208,7 @@ def _check_wanted(word: int, label: int | None, columns: Mapping[str, int], n: i
         if at is not None and at >= n:
             hint = "; pass label=None for a file without labels" if what == "the label" else ""
             raise DataError(
-                f"expected at least {at + 1} columns, for {what} is column {at} counted from 0, but found {n}{hint}",
+                f"expected at least {at + 1} columns, since {what} is column {at} counted from 0, but found {n}{hint}",
                 path=name,
                 line=line,
             )

@@ -104,7 +104,7 @@ def write_conllu(path: FilePath, sentences: Iterable[Document], *, label: str | 
                 if "" in cells:
                     raise DataError(where + f"the {NAMES[cells.index('')]} of word {cells[ID]} is empty")
                 if not _is_head(cells[HEAD], len(sentence)):
-                    raise DataError(where + f"the head {cells[HEAD]!r} of word {cells[ID]} is none of its words")
+                    raise DataError(where + f"the head {cells[HEAD]!r} of word {cells[ID]} is not one of its words")
                 lines.append("\t".join(cells))
             out.write("\n".join(lines) + "\n\n")
 

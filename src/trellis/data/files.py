@@ -43,7 +43,7 @@ UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 def shown(path: FilePath) -> str:
     """What messages call a path that is read; anything but a path is refused."""
     if not isinstance(path, str | os.PathLike):  # a number would be an open file of this process
-        raise DataError(f"expected the name of a file, got {path!r:.80}")
+        raise DataError(f"expected a file name, got {path!r:.80}")
     return "standard input" if path == STANDARD else os.fspath(path)
 
 
@@ -85,7 +85,7 @@ def lines_or_errors(path: FilePath) -> Iterator[tuple[int, str | DataError]]:
                 yield number, line
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(
-            f"not a whole gzip file ({error}), noticed after line {number}; make or fetch it again",
+            f"incomplete gzip file ({error}), detected after line {number}; create or download it again",
             path=shown(path),
         ) from error
     except OSError as error:
@@ -103,7 +103,7 @@ def whole_lines(path: FilePath) -> Iterator[tuple[int, str]]:
         if "\r" in line:
             before = line.partition("\r")[0][-20:]
             raise DataError(
-                f"a carriage return stands inside the line, after {before!r}: end lines with LF or CRLF",
+                f"found a carriage return inside the line, after {before!r}: end lines with LF or CRLF",
                 path=shown(path),
                 line=number,
             )
@@ -134,7 +134,7 @@ def _binary(path: FilePath) -> io.BufferedReader:
     try:
         return open(path, "rb")
     except ValueError as error:  # a zero byte or a lone surrogate in the name
-        raise DataError(f"not a possible file name: {error}", path=repr(path)) from error
+        raise DataError(f"not a valid file name: {error}", path=repr(path)) from error
 
 
 def _is_gzip(path: FilePath) -> bool:
@@ -315,7 +315,7 @@ def _as_data_error(path: FilePath) -> Iterator[None]:
     except DataError:
         raise
     except ValueError as error:
-        raise DataError(f"not a possible file name: {error}", path=repr(path)) from error
+        raise DataError(f"not a valid file name: {error}", path=repr(path)) from error
 
 
 def _status(path: str) -> os.stat_result | None:

@@ -123,4 +123,4 @@ def _check_unicode(entry: str, what: str, name: str, number: int) -> None:
     try:
         entry.encode("utf-8")
     except UnicodeEncodeError:
-        raise DataError(f"{what} holds half of a surrogate pair: {entry!r}", path=name, line=number) from None
+        raise DataError(f"{what} contains an unpaired surrogate: {entry!r}", path=name, line=number) from None

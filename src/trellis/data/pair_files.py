@@ -58,14 +58,16 @@ def pairs_or_errors(path: FilePath, *, longest: int | None = None) -> Iterator[P
 
 def _pair(cells: list[str], n_columns: int, longest: int | None, number: int) -> PairLine:
     if len(cells) not in (2, 3):
-        raise DataError(f"expected left TAB right, and TAB answer if it is known, but found {len(cells)} columns")
+        raise DataError(f"expected left TAB right, or left TAB right TAB answer, but found {len(cells)} columns")
     if len(cells) != n_columns:
         raise DataError(f"found {len(cells)} columns, but the lines before have {n_columns}")
     for side, text in zip(("left", "right"), cells, strict=False):
         if not text:
             raise DataError(f"the {side} side is empty")
         if longest is not None and len(text) > longest:
-            raise DataError(f"the {side} side has {len(text)} characters, {text[:20]!r}..., of {longest} at most")
+            raise DataError(
+                f"the {side} side has {len(text)} characters, {text[:20]!r}...; at most {longest} are allowed"
+            )
     if len(cells) == 2:
         return PairLine(cells[0], cells[1], None, number)
     if cells[2].lower() not in ANSWERS:

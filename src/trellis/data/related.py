@@ -43,7 +43,7 @@ def checked(document: Document) -> Document:
         ("relations hold between the same mentions", [(r.first, r.second) for r in document.relations or ()]),
     ):
         if len(set(places)) < len(places):
-            raise DataError(f"two {what}: there can be one", path=document.path, line=document.line)
+            raise DataError(f"two {what}: only one is allowed", path=document.path, line=document.line)
     return document
 
 

@@ -120,7 +120,9 @@ def read_beside(
                 f"Predict from the tokens of {gold} itself"
             )
     if len(truth) != len(found):
-        raise DataError(f"{gold} has {len(truth)} texts but {output} has {len(found)}: they must be of the same texts")
+        raise DataError(
+            f"{gold} has {len(truth)} texts but {output} has {len(found)}: they must contain the same texts"
+        )
     return truth, found
 
 
@@ -200,9 +202,9 @@ def read_labelled(
         if any(text.spans for text in found):
             return found
         raise DataError(
-            f"labelled examples are columns ({' '.join(COLUMNS)}), JSON lines ({' '.join(ENDINGS)}), WRENCH's .json, "
-            "or text with [LABEL words], but the name ends otherwise. "
-            "`trellis extract tokens TEXT -o few.tsv` cuts raw text into columns for labels",
+            f"labelled examples must be columns ({' '.join(COLUMNS)}), JSON lines ({' '.join(ENDINGS)}), WRENCH's "
+            ".json, or text with [LABEL words], but the file name has another ending. `trellis extract tokens TEXT "
+            "-o few.tsv` tokenises raw text into columns for labels",
             path=shown(path),
         )
     if kind == "json":
@@ -226,7 +228,7 @@ def _check_columns(path: FilePath, word_column: int, label_column: int) -> None:
             hint = " (there are spaces in it: are they tabs?)" if n == 1 and " " in block.rows[0][0].strip() else ""
             raise DataError(
                 f"expected the token in column {word_column + 1} and its label in column {label_column + 1} but found "
-                f"{found}{hint}. Write token, tab, label on each line, or say where they are: --word-column and "
+                f"{found}{hint}. Write token, tab, label on each line, or set the columns: --word-column and "
                 "--label-column",
                 path=shown(path),
                 line=line,
@@ -259,7 +261,7 @@ def text_of_json(
     text = _of_record(record, path, line, tokeniser)
     for string in (text.text, *text.tokens):
         if not string.isascii() and any("\ud800" <= letter <= "\udfff" for letter in string):
-            raise DataError(f"half of a surrogate pair stands in {string[:40]!r}", path=path, line=line)
+            raise DataError(f"found an unpaired surrogate in {string[:40]!r}", path=path, line=line)
     return text
 
 

@@ -63,7 +63,7 @@ class Tokeniser:
             re.compile(self.pattern)  # the language is Python's
             return regex.compile(self.pattern)
         except (re.error, regex.error, OverflowError, RecursionError) as error:
-            raise DataError(f"{self.pattern!r} is not a regular expression: {error}") from None
+            raise DataError(f"{self.pattern!r} is not a valid regular expression: {error}") from None
 
     def cut(self, text: str, *, path: str | None = None, line: int | None = None) -> Document:
         """One text, cut into tokens."""
@@ -81,8 +81,8 @@ class Tokeniser:
             found = [] if own is None else [one.span() for one in own.finditer(text, timeout=SECONDS)]
         except TimeoutError:
             raise DataError(
-                f"the pattern of tokens {self.pattern!r} takes too long on {text!r:.60}: write it so that a repetition "
-                "does not stand inside another, as in (a+)+"
+                f"the pattern of tokens {self.pattern!r} takes too long on {text!r:.60}: avoid nested repetitions such "
+                "as (a+)+"
             ) from None
         for first, last in (*found, (len(text), len(text))):
             if first < last and text[first:last].isspace():

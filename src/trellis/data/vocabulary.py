@@ -46,7 +46,7 @@ class Vocabulary:
         self._number = {name: i for i, name in enumerate(self.names)}
         if len(self._number) != len(self.names):
             twice = [name for name, n in Counter(self.names).items() if n > 1]
-            raise DataError(f"a vocabulary holds each {kind} once, but {twice[0]!r} is there more than once")
+            raise DataError(f"a vocabulary holds each {kind} once, but {twice[0]!r} occurs more than once")
         if unknown is not None and unknown not in self._number:
             raise DataError(f"the unknown {kind} {unknown!r} must itself be in the vocabulary")
 

@@ -100,7 +100,9 @@ def read_vectors(path: FilePath) -> VectorTable:
         except ValueError:
             row = np.zeros(0, dtype=np.float32)
         if not len(row) or (size and len(row) != size) or not np.all(np.isfinite(row)):
-            raise DataError("expected a word and its numbers, as many in every line", path=str(path), line=number)
+            raise DataError(
+                "expected a word and its vector, of the same length in every line", path=str(path), line=number
+            )
         size = len(row)
         words.append(word)
         rows.append(row)

@@ -87,7 +87,7 @@ def _warn(reason: str) -> None:
     if not _warned:
         _warned = True
         warnings.warn(
-            f"compiled kernels cannot be kept ({reason}), so every run compiles them anew: make room there, or name "
-            "another folder in NUMBA_CACHE_DIR",
+            f"compiled kernels cannot be cached ({reason}), so every run compiles them again: free space there, or "
+            "set NUMBA_CACHE_DIR to another folder",
             stacklevel=3,
         )

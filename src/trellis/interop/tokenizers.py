@@ -31,7 +31,9 @@ def offsets_of(tokenizer: Any, text: str) -> list[tuple[int, int]]:
     if getattr(tokenizer, "is_fast", False):
         found = tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
         return [tuple(pair) for pair in found]
-    raise DataError(f"expected a tokenizer that gives offsets, got {type(tokenizer).__name__}: use a fast one")
+    raise DataError(
+        f"expected a tokenizer that returns character offsets, got {type(tokenizer).__name__}: use a fast tokenizer"
+    )
 
 
 def align_subwords(document: Document, offsets: Sequence[tuple[int, int]]) -> list[int]:

@@ -163,8 +163,8 @@ class CCM(SearchingLearner):
             gamma_at(self.gamma, 0)
         if self.gamma is not None and self.method != "uem":
             fixed = {"em": "EM at γ = 1", "pr": "UEM at γ = 1"}.get(self.method, "a method without γ")
-            raise DataError(f"gamma goes with method 'uem'; {self.method!r} is {fixed}")
+            raise DataError(f"gamma requires method 'uem'; {self.method!r} is {fixed}")
         if self.k_best != 1 and self.method not in ("codl", "hard-em"):
-            raise DataError(f"k_best goes with the methods 'codl' and 'hard-em', not with {self.method!r}")
+            raise DataError(f"k_best requires method 'codl' or 'hard-em', but method is {self.method!r}")
         if self.max_iter < 1 and self.method not in ("codl", "hard-em", "supervised"):
             raise DataError(f"max_iter must be at least 1 for method {self.method!r}, got {self.max_iter}")

@@ -49,7 +49,7 @@ class DirectStep(TrainingStep[ClimbState]):
     def __init__(self, inner: ProjectedStep) -> None:
         super().__init__(inner.training)
         if not hasattr(self.model, "gradient"):
-            raise DataError(f"a {type(self.model).__name__} has no gradient to climb by: train it by EM")
+            raise DataError(f"a {type(self.model).__name__} cannot be trained by gradient ascent: train it by EM")
         self.inner, self.rows = inner, inner.rows
         self.gamma: float | None = None
 
@@ -69,7 +69,7 @@ class DirectStep(TrainingStep[ClimbState]):
     def run(self, gamma: float, state: ClimbState, rng: Any = None) -> StepResult:
         model: Any = self.model
         if self.gamma is not None and gamma != self.gamma:
-            raise DataError("a climb by gradients is one at one γ: give a number in place of a schedule")
+            raise DataError("gradient ascent needs a fixed γ: give a number instead of a schedule")
         self.gamma, duals = gamma, state.duals
         at: FloatArray | None = None
         last: StepResult | None = None

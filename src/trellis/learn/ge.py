@@ -299,9 +299,7 @@ class GE(ProjectedLearner):
         if self.distance is not None and self.distance not in DISTANCES:
             raise UnknownNameError("distance", self.distance, DISTANCES)
         if self.distance is not None and self.method != "ge":
-            raise DataError(
-                f"distance goes with method 'ge'; for {self.method!r} give every target a penalty of its own"
-            )
+            raise DataError(f"distance requires method 'ge'; for {self.method!r} give every target its own penalty")
         if self.start not in STARTS:
             raise UnknownNameError("start", self.start, STARTS)
         self._check_learner(dev)

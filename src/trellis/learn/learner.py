@@ -213,7 +213,7 @@ class Learner(SavedEstimator):
             )
         given: Any = self.constraints
         if isinstance(given, Constraint | Rule):
-            raise DataError("constraints must be a list of constraints, so put the one there is in brackets: [...]")
+            raise DataError("constraints must be a list of constraints: put the single one in brackets, [...]")
         if isinstance(given, str) or not isinstance(given, Sequence):
             raise DataError(f"constraints must be a list of constraints, got {type(given).__name__}")
         for one in given:

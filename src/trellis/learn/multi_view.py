@@ -300,7 +300,7 @@ class MultiView(ProjectedLearner):
     def _check_settings(self, dev: Any = None) -> None:
         models: Any = self.models
         if not isinstance(models, list | tuple) or len(models) < 2:
-            raise DataError(f"models must be a list of two models or more, one a view, got {models!r}")
+            raise DataError(f"models must be a list of two models or more, one for each view, got {models!r}")
         for self.model in models:
             self._check_learner(None)
         del self.model

@@ -53,7 +53,7 @@ class StepwiseStep(TrainingStep[StepwiseState]):
         likelihood: bool,
     ) -> None:
         if not 0.5 < power <= 1.0:
-            raise DataError(f"step_power must lie in (0.5, 1] for stepwise EM to settle, got {power}")
+            raise DataError(f"step_power must lie in (0.5, 1] for stepwise EM to converge, got {power}")
         whole = rows_of(training.model, training.free_batch, constraints)
         if len(whole.canonical().coupling()) or whole.sparsity:
             raise ConstraintError("online learning sees a few instances at a time: constraints must be per instance")

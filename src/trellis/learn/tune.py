@@ -92,7 +92,7 @@ def tune(
     if not grid:
         raise DataError("there is nothing to choose from: give gammas or strengths")
     if dev is None and not learner.constraints:
-        raise DataError("without constraints there is nothing to be satisfied: give dev=(X, y) to tune on")
+        raise DataError("without constraints there is nothing to tune on: give dev=(X, y)")
     kept, watched = _split(len(X), 0.0 if dev is not None else held_out, random_state)
     text, labels = [X[i] for i in kept], None if y is None else [y[i] for i in kept]
     trials: list[Trial] = []

@@ -204,11 +204,13 @@ class UEM(ProjectedLearner):
         self._check_within(start_scale=(0.0, np.inf))
         gamma_at(self.gamma, 0)
         if self.online is not None and self.few_dual_steps is not None:
-            raise DataError("few_dual_steps carries dual variables from round to round, which online learning has not")
+            raise DataError(
+                "few_dual_steps carries dual variables from round to round, which online learning does not support"
+            )
         if self.online is not None and not callable(getattr(self.model, "decode", None)):
             raise DataError(f"online (stepwise) EM is not available for {type(self.model).__name__}: leave out online")
         if self.online is not None and self.model.discriminative:
-            raise DataError("online (stepwise) EM is for generative models; a CRF takes stochastic steps by itself")
+            raise DataError("online (stepwise) EM is for generative models; a CRF already takes stochastic steps")
 
     def _known(self, batch: Batch, **content: Any) -> dict[str, str]:
         if self.start == "model":

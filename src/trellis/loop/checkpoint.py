@@ -73,8 +73,8 @@ def read_checkpoint(path: FilePath, fingerprint: dict[str, Any], step: Step[Any]
         changed = sorted(key for key in {*theirs, *wanted} if theirs.get(key) != wanted.get(key))
     if changed:
         raise ModelFileError(
-            f"{path}: was written by a run with other {', '.join(changed)}; go on with the same settings and data, "
-            "or remove the file to start anew"
+            f"{path}: was written by a run with different {', '.join(changed)}; resume with the same settings and "
+            "data, or remove the file to start again"
         )
     with reading(path):
         entries = {name: entry for name in ("run", "best") if (entry := archive.header[name]) is not None}

@@ -64,7 +64,7 @@ def gamma_at(gamma: Gamma, number: int) -> float:
     if not isinstance(value, int | float | np.integer | np.floating) or not (value >= 0 and np.isfinite(value)):
         raise DataError(f"γ must be a number ≥ 0, got {value!r} in round {number}")
     if 0 < value < SMALLEST:
-        raise DataError(f"γ must be 0, or {SMALLEST:g} or more: scores divided by {value!r} are no numbers any more")
+        raise DataError(f"γ must be 0, or {SMALLEST:g} or more: scores divided by {value!r} overflow")
     return float(value)
 
 

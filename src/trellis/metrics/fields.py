@@ -76,11 +76,14 @@ def score_fields(gold: Sequence[Labels], output: Sequence[Labels]) -> FieldScore
     (0.75, 0.3333333333333333, ('A', 'B'), [[1, 1], [0, 2]])
     """
     if len(gold) != len(output):
-        raise DataError(f"gold has {len(gold)} texts but the output has {len(output)}: they must be of the same texts")
+        raise DataError(
+            f"gold has {len(gold)} texts but the output has {len(output)}: they must contain the same texts"
+        )
     for i, (truth, found) in enumerate(zip(gold, output, strict=True)):
         if len(truth) != len(found):
             raise DataError(
-                f"text {i} has {len(truth)} tokens in gold but {len(found)} in the output: tokenise both equally"
+                f"text {i} has {len(truth)} tokens in gold but {len(found)} in the output: use the same tokenisation "
+                "for both"
             )
     pairs = [
         (str(told(a)[1]), told(b)[1] or "_")

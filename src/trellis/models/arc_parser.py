@@ -209,14 +209,14 @@ class ArcParser(TreeModel, LogLinearModel):
         self.n_left_out_ = int(np.count_nonzero(batch.complete)) - len(kept)
         if not len(kept):
             raise DataError(
-                "no sentence has a whole tree of this kind, and fit trains on such alone; to learn from known heads "
-                "use a learner of trellis.learn with this model"
+                "no sentence has a complete tree of this kind, and fit uses only such sentences; to learn from known "
+                "heads, train this model with a learner of trellis.learn"
             )
         return self._trained(self._loop(batch.take(kept), dev).run(resume=resume))
 
     def _step(self, batch: Batch) -> Step[Any]:
         if self.solver == "margin" and not self.projective:
-            raise DataError("margin steps are for projective trees: use solver='adagrad' or 'lbfgs'")
+            raise DataError("margin steps require projective trees: use solver='adagrad' or 'lbfgs'")
         return super()._step(batch) if self.solver == "lbfgs" else ArcPass(self, batch)
 
     def encode(self, X: Any, y: Heads | None = None, weights: Any = None, fit: bool = False) -> Batch:
@@ -224,9 +224,9 @@ class ArcParser(TreeModel, LogLinearModel):
         crossing = np.setdiff1d(np.flatnonzero(batch.complete), self._usable(batch))
         if len(crossing):
             raise DataError(
-                f"the tree of sentence {int(crossing[0])} (and {len(crossing) - 1} more) is not one that this model "
-                "has: its arcs cross, run in a circle, or there are several roots. Leave it out, or some of its heads, "
-                "or set projective=False or single_root=False"
+                f"the tree of sentence {int(crossing[0])} (and {len(crossing) - 1} more) is not possible in this "
+                "model: its arcs cross or form a cycle, or there are several roots. Leave it out, or some of its "
+                "heads, or set projective=False or single_root=False"
             )
         return batch
 

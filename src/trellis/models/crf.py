@@ -264,8 +264,8 @@ class CRF(LogLinearModel, SequenceModel):
         complete = [i for i, known in enumerate(labels or ()) if known is not None and None not in known]
         if labels is None or not complete:
             raise DataError(
-                "no sentence has all its labels, and fit trains on such alone; to learn from the others use a learner "
-                "of trellis.learn with this model"
+                "no sentence is fully labelled, and fit uses only such sentences; to learn from the others, train "
+                "this model with a learner of trellis.learn"
             )
         if len(labels) != len(sentences):
             raise DataError(f"expected labels for {len(sentences)} sentences but got {len(labels)}")
@@ -302,7 +302,7 @@ def _unpacked(X: Any, y: Labels | None) -> tuple[Sentences, Labels | None, dict[
         words = [token for sentence in sentences for token in sentence] if all_words else []
         return sentences, y, {"word": Column.of(words)} if all_words else {}
     if y is not None:
-        raise DataError("a Corpus brings its own labels: give it without y")
+        raise DataError("a Corpus contains its labels: leave out y")
     batch = X.batch
 
     def sentence(number: int) -> list[dict[str, str]]:

@@ -246,7 +246,7 @@ class DMV(TreeModel):
         whole = batch.take(np.flatnonzero(batch.complete))
         kept = whole.take(np.flatnonzero(self.uniform(whole).score(whole.labels) > -np.inf))
         if not len(kept):
-            raise DataError("no sentence has a whole tree; to learn without trees use a learner of trellis.learn")
+            raise DataError("no sentence has a complete tree; to learn without trees, use a learner of trellis.learn")
         self.update(self.collect(kept, self.uniform(kept).certain(kept.labels)))
         return self
 

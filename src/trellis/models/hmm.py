@@ -238,8 +238,8 @@ class HMM(HMMParameters):
         batch = self.encode(X, y, sample_weight, fit=True)
         if not np.any(batch.labels >= 0):
             raise DataError(
-                "no token has a known label, and fit counts those alone; to learn from unlabelled text use a learner "
-                "of trellis.learn with this model"
+                "no token has a known label, and fit counts only those; to learn from unlabelled text, train this "
+                "model with a learner of trellis.learn"
             )
         self.update(self.count(batch))
         return self
@@ -266,7 +266,7 @@ class HMM(HMMParameters):
         """
         self._check_fitted()
         if self.contexts_ is not None:
-            raise DataError("with `after` labels depend on words before them, and sample draws all labels first")
+            raise DataError("sample does not support `after`, where labels depend on the words before them")
         rng = generator(random_state)
         batch = Batch.from_sentences([[""] * n for n in lengths])
         k = len(self.label_names_)
@@ -326,12 +326,12 @@ class HMM(HMMParameters):
         check_l2(self.l2)
         self._check_within(back_off=(0.0, np.inf))
         if self.after is not None and not self.back_off:
-            raise DataError("after needs a back_off above 0: what was seen after one thing alone is little")
+            raise DataError("after needs a back_off above 0, since counts of a single context are sparse")
         if self.back_off and self.emissions != "table":
-            raise DataError("back_off is for emissions='table': features of words may have their forms among them")
+            raise DataError("back_off requires emissions='table': features can include word forms themselves")
         if self.emissions != "table":
             if self.variational:
-                raise DataError("variational Bayes is for emissions='table': weights of features have a Gaussian prior")
+                raise DataError("variational Bayes requires emissions='table': feature weights have a Gaussian prior")
             return
         if self.unknown is None and self.min_count > 1:
             raise DataError(f"min_count={self.min_count} needs a symbol for rarer words: give unknown='<unk>'")

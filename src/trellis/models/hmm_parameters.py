@@ -219,4 +219,4 @@ class HMMParameters(EmitsWords):
     def _check_by_features(self, verb: str) -> None:
         self._check_fitted()
         if self._log_linear is None:
-            raise DataError(f"{verb} is of weights of features: HMM(..., emissions='features')")
+            raise DataError(f"{verb} requires feature weights: HMM(..., emissions='features')")

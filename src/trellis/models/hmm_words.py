@@ -84,7 +84,7 @@ class EmitsWords(SequenceModel):
             X, y = streamed(X, y, self._learn_label_names(X, y) if fit else self.label_names_), None
         if isinstance(X, Corpus):
             if y is not None:
-                raise DataError("a Corpus brings its own labels: give it without y")
+                raise DataError("a Corpus contains its labels: leave out y")
             batch, names = X.batch, X.label_names
             if weights is not None:
                 batch = replace(batch, weights=weights)
@@ -171,7 +171,7 @@ class EmitsWords(SequenceModel):
         if found is not None and not self.emission_[self.symbols_.number(found[0])].any():
             raise DataError(
                 f"word {found[0]!r} of sentence {found[1]} was not seen in training, and unseen words have no "
-                f"probability, since none seen there was rarer than min_count={self.min_count}. Train with a larger "
+                f"probability, since no training word was rarer than min_count={self.min_count}. Train with a larger "
                 "min_count, or with emission_prior above 1"
             )
         return coded
@@ -214,7 +214,7 @@ class EmitsWords(SequenceModel):
         if column.vocabulary is own or column.vocabulary == own:
             return column.codes, ()
         if self._log_linear is None or column.vocabulary.names[: len(own)] != own.names:
-            raise DataError("the batch was coded with other words than this model's: make it with its encode")
+            raise DataError("the batch was encoded with another vocabulary: create it with this model's encode")
         return column.codes, column.vocabulary.names[len(own) :]
 
     def _symbols(self, batch: Batch) -> LabelArray:

@@ -67,7 +67,7 @@ class TagDictionary:
             return None
         given: Any = entries or {}
         if not isinstance(given, Mapping) or not all(isinstance(tags, Iterable) for tags in given.values()):
-            raise DataError(f"a tag dictionary gives labels to words, {{word: [label, ...]}}, but is {given!r:.60}")
+            raise DataError(f"a tag dictionary must map words to labels, {{word: [label, ...]}}, but is {given!r:.60}")
         free = label_names.names if others is None else others
         numbers = {_label_set("for words without an entry: give other_labels", free, label_names): 0}
         number = {}
@@ -128,7 +128,7 @@ def closed_dictionary(
         if w not in closed:
             dictionary[w] = [tag for tag in ([own] if isinstance(own, str) else own) if tag not in set(tags)]
             if not dictionary[w]:
-                raise DataError(f"the tag dictionary gives {w!r} closed-class tags alone: add it to the closed classes")
+                raise DataError(f"the tag dictionary gives {w!r} closed-class tags only: add it to the closed classes")
     dictionary |= {w: [own] if isinstance(own, str) else list(own) for w, own in closed.items()}
     return names, dictionary, open_labels
 

@@ -172,7 +172,7 @@ class RelationModel(SavedEstimator):
         What is known of types and relations stands in the sentences; with ``fit`` types and features are learned.
         """
         if y is not None:
-            raise DataError("what is known of mentions and relations stands in the sentences themselves: leave y out")
+            raise DataError("known mentions and relations are part of the sentences: leave out y")
         if not fit:
             self._check_fitted()
         texts = as_related(X)
@@ -181,7 +181,8 @@ class RelationModel(SavedEstimator):
                 raise DataError(f"sentence {number} has no mentions: find them first", path=text.path, line=text.line)
             if not fit and "tag" not in text.columns and self.tagged:
                 raise DataError(
-                    f"sentence {number} has no tags, but tags were learned from: give them, or learn with a tagger",
+                    f"sentence {number} has no tags, but the model was trained with tags: add them, or train with a "
+                    "tagger",
                     path=text.path,
                     line=text.line,
                 )
@@ -310,10 +311,10 @@ class RelationModel(SavedEstimator):
         from trellis.engine import SerialEngine, place_batch
 
         if y is not None:
-            raise DataError("what is known of mentions and relations stands in the sentences themselves: leave y out")
+            raise DataError("known mentions and relations are part of the sentences: leave out y")
         texts = [text for text in as_related(X) if is_labelled(text)]
         if not texts:
-            raise DataError("no sentence has all its types and relations known, and fit trains on such alone")
+            raise DataError("no sentence has all types and relations known, and fit uses only such sentences")
         batch = self.encode(texts, fit=True)
         certain = self.scores(batch).certain(batch.labels, weights=batch.weights)
         self.update(self.collect(batch, certain), shards=[place_batch(SerialEngine(), batch)])

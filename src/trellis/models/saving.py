@@ -266,8 +266,8 @@ def _class(header: Mapping[str, Any]) -> Any:
     subclasses = _subclasses.get({})
     if name not in subclasses:
         raise ModelFileError(
-            f"it holds {name!r}, which is no class of Trellis. If it is a subclass of your own, read the file with "
-            f"load_model(path, subclasses=[...]); otherwise a newer Trellis may know it"
+            f"it holds {name!r}, which is not a class of Trellis. If it is a subclass of your own, read the file with "
+            "load_model(path, subclasses=[...]); otherwise a newer Trellis may know it"
         )
     return subclasses[name]
 

@@ -150,12 +150,12 @@ class TabularModel(SavedEstimator):
         if y is None:
             raise DataError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None; to learn from rows without "
-                "labels use a learner of trellis.learn with this model"
+                "labels, train this model with a learner of trellis.learn"
             )
         batch = self.encode(X, y, sample_weight, fit=True)
         known = np.flatnonzero(batch.labels >= 0)
         if not np.any(batch.weights[known] > 0):
-            raise DataError("no row has a known label and a sample weight above zero, and fit trains on such alone")
+            raise DataError("no row has a known label and a sample weight above zero, and fit uses only such rows")
         if len(known) == len(batch):
             return batch
         rows = Batch.of_rows(batch.features[known], batch.labels[known], batch.weights[known])

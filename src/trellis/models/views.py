@@ -55,7 +55,9 @@ class Views:
     def __init__(self, members: Sequence[Any], maps: ClassMaps | None = None) -> None:
         self.members, self.maps = list(members), maps
         if maps is not None and len(maps) != len(self.members):
-            raise DataError(f"there are {len(self.members)} views but {len(maps)} maps of labels: give one a view")
+            raise DataError(
+                f"there are {len(self.members)} views but {len(maps)} maps of labels: give one for each view"
+            )
 
     @property
     def discriminative(self) -> bool:
@@ -87,7 +89,7 @@ class Views:
         n = len(self.members)
         if not isinstance(given, list | tuple) or len(given) != n:
             found = f"{len(given)} of them" if isinstance(given, list | tuple) else type(given).__name__
-            raise DataError(f"{name} must be a list of {n}, one a view, but got {found}")
+            raise DataError(f"{name} must be a list of {n}, one for each view, but got {found}")
         return list(given)
 
     def _check_labels(self) -> None:

@@ -267,7 +267,9 @@ class VoteHMM(SequenceModel):
         def find() -> tuple[IntArray, IntArray]:
             for name in self.functions:
                 if batch.column(name).vocabulary != self.votes_:
-                    raise DataError("the batch was coded with other votes than this model's: make it with its encode")
+                    raise DataError(
+                        "the batch was encoded with other votes than this model's: create it with this model's encode"
+                    )
             votes = np.stack([batch.column(name).codes for name in self.functions], axis=1)
             found, index = np.unique(votes, axis=0, return_inverse=True)
             return found.astype(np.int64), index.reshape(-1).astype(np.int64)

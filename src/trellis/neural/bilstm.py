@@ -130,7 +130,7 @@ class BiLSTM(Encoder):
         if self.vectors is not None and not isinstance(self.vectors, WordVectors):
             raise DataError(f"vectors must be a WordVectors, got {self.vectors!r:.80}")
         if not (self.word_size or self.char_size or self.tag_size or self.vectors is not None):
-            raise DataError("an encoder needs word_size, char_size, tag_size or vectors to look at")
+            raise DataError("an encoder needs word_size, char_size, tag_size or vectors as input")
 
 
 class WordLSTM(nn.Module):

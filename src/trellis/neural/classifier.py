@@ -140,7 +140,7 @@ class NeuralClassifier(NeuralModel, TabularModel):
 
     def _network(self, body: Any, width: int | None) -> Any:
         if width is not None:
-            raise DataError("an encoder gives vectors of tokens; rows are classified by a torch.nn.Module of your own")
+            raise DataError("an encoder returns vectors of tokens; use a torch.nn.Module to classify rows")
         return RowNetwork(body, len(self.classes_))
 
     def _structure(self, batch: Batch, arrays: Sequence[FloatArray]) -> Categorical:

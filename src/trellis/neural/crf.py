@@ -176,7 +176,7 @@ class NeuralCRF(NeuralModel, SequenceModel):
     def _coded(self, X: Any, y: Labels | None, weights: Any) -> Batch:
         if isinstance(X, Corpus):
             if y is not None:
-                raise DataError("a Corpus brings its own labels: give it without y")
+                raise DataError("a Corpus contains its labels: leave out y")
             names = [None if k < 0 else X.label_names[k] for k in X.batch.labels.tolist()]
             ends = X.batch.offsets.tolist()
             known = [names[low:high] for low, high in pairwise(ends)]
@@ -264,8 +264,8 @@ class NeuralCRF(NeuralModel, SequenceModel):
         complete = np.flatnonzero(batch.complete & (batch.weights > 0))
         if not len(complete):
             raise DataError(
-                "no sentence has all its labels, and fit trains on such alone; to learn from the others use a learner "
-                "of trellis.learn with this model"
+                "no sentence is fully labelled, and fit uses only such sentences; to learn from the others, train "
+                "this model with a learner of trellis.learn"
             )
         return self._fitted(batch.take(complete), dev)
 
@@ -296,5 +296,5 @@ def _vectors(sentences: Sequence[Sequence[Any]]) -> FloatArray:
     except (TypeError, ValueError):
         found = np.zeros(0)
     if found.ndim != 2:
-        raise DataError("tokens must be words, or vectors of numbers that are all of one length")
+        raise DataError("tokens must be words, or vectors of numbers that all have the same length")
     return found

@@ -180,7 +180,9 @@ class NeuralModel(SavedEstimator):
         found: list[FloatArray] = memo["arrays"]
         bad = [one for one in found if not np.all(np.isfinite(one))]
         if bad:
-            raise DataError("the network gives scores that are not finite: lower the learning rate, or check its input")
+            raise DataError(
+                "the network returns scores that are not finite: lower the learning rate, or check its input"
+            )
         return found
 
     def collect(self, batch: Batch, q: Any) -> NeuralStatistics:
@@ -325,8 +327,8 @@ class NeuralModel(SavedEstimator):
         if names["encoder"] is None:
             if not isinstance(self.module, nn.Module):
                 raise DataError(
-                    "this model was trained with a module of one's own, which its file cannot hold: "
-                    "load_model(path, module=...) with such a module"
+                    "this model was trained with a custom module, which its file cannot hold: use load_model(path, "
+                    "module=...) with such a module"
                 )
             if missing_function(self._inputs()) is not None:
                 raise DataError(

@@ -307,8 +307,8 @@ class NeuralParser(NeuralModel, TreeModel):
         self.n_left_out_ = int(np.count_nonzero(batch.complete)) - len(usable)
         if not len(usable):
             raise DataError(
-                "no sentence has a whole tree of this kind, and fit trains on such alone; to learn from known heads "
-                "use a learner of trellis.learn with this model"
+                "no sentence has a complete tree of this kind, and fit uses only such sentences; to learn from known "
+                "heads, train this model with a learner of trellis.learn"
             )
         return self._fitted(batch.take(usable), dev)
 

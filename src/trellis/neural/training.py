@@ -30,14 +30,14 @@ class Steps:
         self.model, self.targets, self.rng = model, targets, rng
         weighted = targets.weights[targets.weights != 0]
         if not len(weighted):
-            raise DataError("there are no instances of a weight above zero to train the network on")
+            raise DataError("no instance has a weight above zero to train the network on")
         self.total = float(targets.weights.sum())
         self.mean = self.total / len(targets.weights)
         self.planned = max(passes * -(-len(targets.weights) // model.batch_size), 1)
         self.done = 0
         trained = [one for one in model.net_.parameters() if one.requires_grad]
         if not trained:
-            raise DataError("the network has no parameters that are trained")
+            raise DataError("the network has no trainable parameters")
         groups = rated(model.net_, model.learning_rate)
         self.optimiser = torch.optim.AdamW(
             groups, lr=model.learning_rate, weight_decay=model.weight_decay, betas=(0.9, 0.98)

@@ -402,7 +402,10 @@ def average_outputs(
         counted = rows if weights is None else rows.weighted(weights)
         feasible = average_outputs(segments, counted, elastic=Elastic.every(rows), tolerance=1e-10)
         if -feasible.value > FEASIBLE:
-            raise InfeasibleError(f"no average of outputs satisfies the rows: some are off by {-feasible.value:.4g}")
+            raise InfeasibleError(
+                "no distribution over outputs satisfies the constraints: the largest violation is "
+                f"{-feasible.value:.4g}"
+            )
         columns.take_over(feasible.columns)
     # the least violation is not below 0
     bound, rounds = 0.0 if feasibility else np.inf, 0

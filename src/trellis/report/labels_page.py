@@ -45,7 +45,7 @@ def tags_page(tagger: Any, sentences: Sequence[Any], _: Any) -> Page:
 def views_page(learner: Any, data: Sequence[Any], gold: Any) -> Page:
     """See :func:`trellis.report.pages.report`; sentences are given to every view, rows as a list of what each sees."""
     if learner.maps is not None:
-        raise DataError("views with labels of their own have no page: ask predict(X, by=number) for each")
+        raise DataError("there is no report for views with different labels: use predict(X, by=number) for each")
     n_views = len(learner.models_)
     if isinstance(data[0], Document):
         inputs, words, truth = instances(data, gold)

@@ -139,15 +139,15 @@ def _refuse_what_has_no_price(rows: Rows) -> None:
     if len(coupling) or rows.sparsity:
         name = rows.names[int(rows.constraint[coupling[0]])] if len(coupling) else rows.sparsity[0].name
         raise ConstraintError(
-            f"constraint {name!r} ties instances together, but outputs are searched one instance at a time. "
-            "Give it the scope of an instance, leave it out (rows.local()), or project onto it instead"
+            f"constraint {name!r} spans several instances, but outputs are searched one instance at a time. Give it "
+            "the scope of an instance, leave it out (rows.local()), or project onto it instead"
         )
     unpriced = np.flatnonzero(rows.groups.kind[rows.group] == Kind.LEARNED)
     if len(unpriced):
         name = rows.names[int(rows.constraint[unpriced[0]])]
         raise ConstraintError(
-            f"the price of constraint {name!r} is to be learned from labelled data and is not known yet: "
-            "learn it first, or give it a penalty(σ)"
+            f"the penalty of constraint {name!r} has not been learned from labelled data yet: learn it first, or set "
+            "penalty(σ)"
         )
 
 

@@ -133,7 +133,7 @@ def _token(path: str) -> str:
 def _size(given: str) -> int:
     found = re.fullmatch(r"(\d{1,12})([KMG]?)", given.strip().upper())
     if found is None or int(found[1]) == 0:
-        raise DataError(f"--max-body takes a size such as 4M, but got {given!r}")
+        raise DataError(f"--max-body must be a size such as 4M, but got {given!r}")
     return int(found[1]) * SIZE[found[2]]
 
 

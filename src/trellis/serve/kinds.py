@@ -84,9 +84,9 @@ def _matched(model: Any, given: Any) -> tuple[str, str]:
     for name, side in zip(("left", "right"), pair, strict=True):
         text = side.strip() if isinstance(side, str) else ""
         if not text:
-            raise DataError(f"the {name} side must be a text that is not empty, but found {kind_of_json(side)}")
+            raise DataError(f"the {name} side must be a non-empty string, but found {kind_of_json(side)}")
         if len(text) > longest_of(model.kind):
-            raise DataError(f"the {name} side has {len(text)} characters, of {longest_of(model.kind)} at most")
+            raise DataError(f"the {name} side has {len(text)} characters; at most {longest_of(model.kind)} are allowed")
         sides.append(text)
     return sides[0], sides[1]
 
@@ -116,7 +116,7 @@ def _object(given: Any, keys: Sequence[str]) -> Record:
 def _strings(record: Record, key: str) -> tuple[str, ...]:
     found = record.get(key)
     if not isinstance(found, list) or not all(isinstance(one, str) and one for one in found):
-        raise DataError(f"expected strings that are not empty in {key!r}, a list with one for each token")
+        raise DataError(f"expected a list of non-empty strings in {key!r}, one for each token")
     return tuple(found)
 
 
@@ -274,9 +274,9 @@ def check_text(given: Any) -> None:
         one = pending.pop()
         if isinstance(one, str):
             if len(one) > LONGEST:
-                raise DataError(f"a text has {len(one)} characters, of {LONGEST} at most: divide it")
+                raise DataError(f"a text has {len(one)} characters; at most {LONGEST} are allowed: split it")
             if not one.isascii() and any("\ud800" <= letter <= "\udfff" for letter in one):
-                raise DataError(f"half of a surrogate pair stands in {one[:40]!r}")
+                raise DataError(f"found an unpaired surrogate in {one[:40]!r}")
         elif isinstance(one, dict):
             pending.extend(one)
             pending.extend(one.values())

@@ -233,7 +233,7 @@ class Parts(ABC):
         self._refuse("members to choose from")
 
     def _refuse(self, family: str) -> NoReturn:
-        raise ConstraintError(f"this constraint speaks of {family}, but these {self.outputs_are} have none")
+        raise ConstraintError(f"this constraint refers to {family}, but these {self.outputs_are} have none")
 
 
 def check_parts(parts: Any, n_parts: int) -> IntArray:

@@ -71,7 +71,7 @@ class Structure(ABC):
 
         at : parts whose marginals will be asked for, where some are dear
         """
-        raise DataError(f"sums over {self.parts.outputs_are} cannot be had: use γ = 0, or an argmax")
+        raise DataError(f"sums over {self.parts.outputs_are} are intractable: use γ = 0, or an argmax")
 
     def add(self, part: IntArray, value: FloatArray, gamma: float = 1.0) -> Self:
         """(scores + value at part) / γ; values of a part that is named again add up."""
@@ -87,7 +87,7 @@ class Structure(ABC):
 
     def clamp(self, known: Any) -> Self:
         """Scores in which only outputs that agree with what is known are possible."""
-        raise DataError(f"these {self.parts.outputs_are} cannot be known in part")
+        raise DataError(f"these {self.parts.outputs_are} cannot be partially labelled")
 
     def instances(self, start: int, stop: int) -> Self:
         """Scores of instances start..stop−1."""
@@ -144,11 +144,11 @@ class Structure(ABC):
 
     def expected_score(self, q: Any, weights: FloatArray) -> float:
         """Σ_i weight_i E_{q_i}[score], for a q that was asked of this structure or of a change of it."""
-        raise DataError(f"expected scores of {self.parts.outputs_are} cannot be had")
+        raise DataError(f"expected scores of {self.parts.outputs_are} are intractable")
 
     def likeliest(self, q: Any) -> Any:
         """Outputs put together of the likeliest part of each place under q."""
-        raise DataError(f"{self.parts.outputs_are} cannot be put together of single parts: decode them whole")
+        raise DataError(f"{self.parts.outputs_are} cannot be decoded part by part")
 
     def max_marginals(self) -> FloatArray | None:
         """(n_parts,): the best score of an output that uses the part, −inf if none can; None where that is dear."""

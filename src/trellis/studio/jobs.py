@@ -170,7 +170,7 @@ class Trainer:
     def start(self, settings: TrainingSettings) -> Run:
         """Begin a training."""
         if self.busy:
-            raise DataError("a training is running: wait for it, or cancel it")
+            raise DataError("training is already running: wait for it, or cancel it")
         project = self.project
         project.refresh()
         if project.faults:
@@ -183,7 +183,7 @@ class Trainer:
         complete = [one for one in project.labels.values() if one.complete]
         if settings.folds and not 2 <= settings.folds <= len(complete):
             raise DataError(
-                f"{settings.folds} folds need as many wholly labelled texts, of which there are {len(complete)}"
+                f"{settings.folds} folds need as many fully labelled texts, but the number of these is {len(complete)}"
             )
         folder = project.folder / MODELS
         folder.mkdir(exist_ok=True)

@@ -242,7 +242,7 @@ class Project:
         if self.version_of(key) != version:
             raise StaleError("the labels of this text were changed elsewhere; they are shown as they are now", key)
         if len(text.text) > LONGEST:
-            raise DataError(f"this text has more than {LONGEST} characters: divide it")
+            raise DataError(f"this text has more than {LONGEST} characters: split it")
         if len(labels) != len(text):
             raise DataError(f"expected {len(text)} labels, one for each token, but found {len(labels)}")
         names = set(self.label_names)

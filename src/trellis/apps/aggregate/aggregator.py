@@ -147,7 +147,7 @@ class Aggregator(SavedEstimator):
         self._check_settings()
         texts = voted_texts(X)
         if not any(len(text) for text in texts):
-            raise DataError("there is no text: every one is empty" if texts else "there is no text: the list is empty")
+            raise DataError("there is no text: all texts are empty" if texts else "there is no text: the list is empty")
         functions = list(dict.fromkeys(name for text in texts for name in text.votes))
         meanings = self._meanings(texts)
         compile_ahead("aggregate")
@@ -217,17 +217,17 @@ class Aggregator(SavedEstimator):
         votes = list(dict.fromkeys(vote for text in texts for own in text.votes.values() for vote in own if vote))
         if not votes:
             raise DataError(
-                "no function votes on any token, so there is nothing to put together: is it the right key or column?"
+                "no function votes on any token, so there is nothing to aggregate: check the key or column of the votes"
             )
         kinds = kinds_of(votes, self.coarse or {}) if self.labels is None else list(self.labels)
         if not kinds:
-            raise DataError("every vote is a coarse one or O: name the types that there are, labels=[...] or --labels")
+            raise DataError("all votes are coarse labels or O: name the types, labels=[...] or --labels")
         coarse = {ANY: kinds, **{name: list(parts) for name, parts in (self.coarse or {}).items()}}
         for name, parts in coarse.items():
             for part in parts:
                 if part not in kinds:
                     made = UnknownNameError("label", part, kinds)
-                    made.add_note(f"(the coarse label {name!r} is said to mean it)")
+                    made.add_note(f"(it is listed in the coarse label {name!r})")
                     raise made
         found = {**{kind: [kind] for kind in kinds}, **coarse}
         if is_bio(votes):
@@ -284,7 +284,7 @@ class Aggregator(SavedEstimator):
         given: list[Any] = [*self.accuracy.values()] if isinstance(self.accuracy, Mapping) else [self.accuracy]
         for share in given:
             if isinstance(share, bool) or not isinstance(share, int | float) or not 0.0 <= share <= 1.0:
-                raise DataError(f"accuracy is a share of right votes between 0 and 1, but found {share!r}")
+                raise DataError(f"an accuracy must be between 0 and 1, but found {share!r}")
         if isinstance(self.labels, str):
             raise DataError(f"labels must be a list of names, got {self.labels!r}")
 
@@ -292,7 +292,7 @@ class Aggregator(SavedEstimator):
 def voted_texts(X: Iterable[Any]) -> list[Document]:
     """Texts with votes, given as documents with votes or as mappings."""
     if isinstance(X, Document):
-        raise DataError("expected a list of texts with votes, got a single one: put it in brackets, [text]")
+        raise DataError("expected a list of texts with votes, got a single text: put it in brackets, [text]")
     given = check_list(X, "texts with votes")
     return [begun(x if isinstance(x, Document) else voted_of(x, what=f"text {i}")) for i, x in enumerate(given)]
 

@@ -92,7 +92,7 @@ class LabellingFunction:
             else:
                 raise DataError(
                     f"the labelling function {self.name!r} gives {found!r}: a span is (first token, end), with a label "
-                    "as a third entry if it has none of its own"
+                    "as third entry if the function has none"
                 )
         return votes_of_spans(len(text), [(first, last, str(label)) for first, last, label in spans])
 
@@ -106,8 +106,8 @@ class LabellingFunction:
             return found
         if self.label is None or not isinstance(found, bool | int):
             raise DataError(
-                f"the labelling function {self.name!r} gives {found!r}: return a label or None, or True and False and "
-                "say which label: labelling_function(label=...)"
+                f"the labelling function {self.name!r} gives {found!r}: return a label or None, or return True or "
+                "False and name the label: labelling_function(label=...)"
             )
         return self.label if found else None
 
@@ -289,12 +289,10 @@ def apply_functions(
     chosen, documents = list(functions), as_documents(texts, tokeniser=tokeniser)
     names = [function.name for function in chosen]
     if len(set(names)) < len(names):
-        raise DataError(f"two labelling functions have one name, of {names}: give one of them another, name=...")
+        raise DataError(f"two labelling functions have the same name, among {names}: rename one with name=...")
     whole = {function.on == "text" for function in chosen}
     if len(whole) > 1:
-        raise DataError(
-            "some labelling functions are on whole texts and others on tokens: apply them one after the other"
-        )
+        raise DataError("some labelling functions label whole texts and others tokens: apply each kind on its own")
     if True in whole:
         documents = [Document((text.text,), path=text.path, line=text.line) for text in documents]
     chunks = [documents[at : at + CHUNK] for at in range(0, len(documents), CHUNK)]

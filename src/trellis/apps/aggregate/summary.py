@@ -183,7 +183,7 @@ def matrix_to_documents(
         or matrix.dtype.kind not in "iu"
         or (matrix.size and not -1 <= matrix.min() <= matrix.max() < len(labels))
     ):
-        raise DataError(f"L must be whole numbers from −1 to {len(labels) - 1}, a row for each item")
+        raise DataError(f"L must be whole numbers from −1 to {len(labels) - 1}, with one row for each item")
     given = [(text,) if isinstance(text, str) else tuple(text) for text in texts]
     names = [str(j) for j in range(matrix.shape[1])] if functions is None else list(functions)
     if sum(map(len, given)) != len(matrix) or len(names) != matrix.shape[1]:

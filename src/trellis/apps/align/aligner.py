@@ -190,8 +190,8 @@ class Aligner(SavedEstimator):
         """
         if tune and self.symmetrize != "posterior":
             raise DataError(
-                f"gold links choose the threshold of symmetrize='posterior', and symmetrize is {self.symmetrize!r}: "
-                "leave them out, or give the threshold itself"
+                "gold links are used to choose the threshold of symmetrize='posterior', but symmetrize is "
+                f"{self.symmetrize!r}: leave them out, or set the threshold"
             )
         first: list[tuple[Text, Text]] = []
         bitext, placed, given = self._train(keeping(pairs, len(tune), first), hints)

@@ -195,7 +195,7 @@ def _answer_lines(
     from trellis.data.files import lines_or_errors
 
     if model is None:
-        raise DataError("--interactive answers with a trained model: name it with --model")
+        raise DataError("--interactive needs a trained model: name it with --model")
     refuse_beside(context, "--interactive", "reads standard input line by line", NOT_INTERACTIVE)
     check_files({"--interactive": "-", "--model": model}, {"--output": output})
     aligner = Aligner.load(model, **{**changed, "n_jobs": 1})
@@ -219,7 +219,7 @@ def _first_links(
         text.check_lengths()
         if gold:
             if aligner.symmetrize != "posterior":
-                raise DataError("--tune chooses the threshold of --symmetrize posterior, and no other has one")
+                raise DataError("--tune chooses the threshold of --symmetrize posterior; other methods have none")
             aligner.tune_threshold([pair for _, pair in zip(gold, text.pairs(), strict=False)], gold)
         links = aligner.align_stream(text.again(), hints=known)
     if gold:
@@ -230,7 +230,7 @@ def _first_links(
 def _check_model_name(model: str | None) -> None:
     """eflomal's ``-m 3`` names one of its three models."""
     if model in ("1", "2", "3") and not Path(model).exists():
-        raise DataError(f"-m {model}: eflomal's -m chooses one of its models; here it reads a saved one: leave it out")
+        raise DataError(f"-m {model}: in eflomal, -m selects a model type; here it reads a saved model: leave it out")
 
 
 def _check_holds_links(option: str, path: str | None) -> None:
@@ -240,7 +240,7 @@ def _check_holds_links(option: str, path: str | None) -> None:
     with open(path, "rb") as file:
         first = file.readline(1000)
     if first.strip() and not re.match(rb"\s*(\d+[-?]\d+|\{)", first):
-        raise DataError(f"{option} {path} would overwrite a file that holds no links: choose another name")
+        raise DataError(f"{option} {path} would overwrite a file that does not contain links: choose another name")
 
 
 def _write_tables(aligner: Aligner, text: ParallelText, probabilities: str | None, pair_scores: str | None) -> None:

@@ -43,13 +43,13 @@ def _checked(given: Constraint | str) -> Constraint:
     one = read_links(given) if isinstance(given, str) else given
     if not isinstance(one, LinkComparison) or one.left.member is None:
         raise DataError(
-            f"{one!r:.100} is no constraint of an aligner: compare forward.links or backward.links, for each word, or "
-            "with () in the whole pair"
+            f"{one!r:.100} is not a constraint on alignments: compare links of each word, forward.links(source=each) "
+            "<= 1, or of the sentence pair, forward.links() >= 1"
         )
     if one.left.scope == "corpus":
-        raise DataError(f"{one!r:.100} ties sentence pairs together: an aligner's constraints hold in each pair")
+        raise DataError(f"{one!r:.100} spans sentence pairs: an aligner's constraints must hold within each pair")
     if one.strength.kind == Kind.LEARNED:
-        raise DataError(f"{one!r:.100} has a penalty still to be learned: give it a slack or a penalty")
+        raise DataError(f"{one!r:.100} has a penalty that is not known yet: give it a slack or a penalty")
     return one
 
 

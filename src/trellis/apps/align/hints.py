@@ -18,7 +18,7 @@ def hints_of_pieces(bitext: Bitext, hints: Sequence[Sequence[Hint]]) -> list[lis
     A hint that joins two pieces of a cut pair cannot be kept and is left out.
     """
     if len(hints) != len(bitext):
-        raise DataError(f"there are hints for {len(hints)} pairs but {len(bitext)} pairs")
+        raise DataError(f"hints are given for {len(hints)} pairs, but there are {len(bitext)} pairs")
     source, target = bitext.source_offsets, bitext.target_offsets
     found: list[list[Hint]] = []
     for pair, links in enumerate(hints):
@@ -42,7 +42,9 @@ def read_priors(path: FilePath) -> dict[tuple[str, str], float]:
             continue
         parts = line.split("\t")
         if len(parts) not in (2, 3) or not parts[0] or not parts[1]:
-            raise DataError("expected source TAB target, and perhaps TAB weight", path=shown(path), line=number)
+            raise DataError(
+                "expected source TAB target, optionally followed by TAB weight", path=shown(path), line=number
+            )
         try:
             weight = float(parts[2]) if len(parts) == 3 else 1.0
         except ValueError:

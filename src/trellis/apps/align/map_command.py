@@ -38,7 +38,7 @@ def map_(
     check_files({**sides, "--links": links}, {"--output": output})
     for old, new in (("--source", "--new-source"), ("--target", "--new-target")):
         if (sides[old] is None) != (sides[new] is None):
-            raise DataError(f"{old} and {new} go together: the same sentences in other tokens")
+            raise DataError(f"{old} and {new} must be given together: the same sentences in two tokenisations")
     if source is None and target is None:
         raise DataError("give --source with --new-source, --target with --new-target, or all four")
     print_lines(output, list(_mapped(links, sides)))  # all or nothing, on standard output too
@@ -53,7 +53,7 @@ def _mapped(path: str, sides: dict[str, str | None]) -> Iterator[str]:
     for number, lines in enumerate(zip_longest(*every), 1):
         if None in lines:
             short = [name for name, line in zip([path, *used.values()], lines, strict=True) if line is None]
-            raise DataError(f"ends before line {number}, and other files go on", path=shown(short[0]))
+            raise DataError(f"ends before line {number}, but another file has more lines", path=shown(short[0]))
         words = {option: words_of(line[1]) for option, line in zip(used, lines[1:], strict=True)}
         found = parse_links(lines[0][1], path=shown(path), number=number).possible
         try:

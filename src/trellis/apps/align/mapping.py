@@ -51,7 +51,8 @@ def corresponding(tokens: Sequence[str], others: Sequence[str]) -> list[list[int
     if left != right:
         at = next((k for k, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
         raise DataError(
-            f"the two tokenisations have other characters, from {left[at : at + 20]!r} and {right[at : at + 20]!r} on"
+            f"the two tokenisations contain different characters, starting at {left[at : at + 20]!r} and "
+            f"{right[at : at + 20]!r}"
         )
     of_character = [place for place, token in enumerate(theirs) for _ in token]
     ends = list(accumulate(map(len, own)))
@@ -72,5 +73,5 @@ def _moved(place: int, places: Sequence[Sequence[int]] | None) -> Sequence[int]:
     if places is None:
         return (place,)
     if not 0 <= place < len(places):
-        raise DataError(f"there is a link of token {place}, but the sentence has {len(places)} tokens")
+        raise DataError(f"there is a link to token {place}, but the sentence has {len(places)} tokens")
     return places[place]

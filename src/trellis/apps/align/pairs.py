@@ -34,7 +34,7 @@ def keeping(pairs: Iterable[tuple[Text, Text]], n: int, kept: list[tuple[Text, T
             kept.append(pair)
         yield pair
     if len(kept) < n:
-        raise DataError(f"there is gold for {n} pairs but there are only {len(kept)} pairs")
+        raise DataError(f"gold links are given for {n} pairs, but there are only {len(kept)} pairs")
 
 
 def then_compiling(
@@ -45,5 +45,5 @@ def then_compiling(
     for n, pair in enumerate(check_list(pairs, "sentence pairs"), start=1):  # noqa: B007  how many there were
         yield pair
     if hints is not None and len(hints) != n:
-        raise DataError(f"there are hints for {len(hints)} pairs but {n} pairs")
+        raise DataError(f"hints are given for {len(hints)} pairs, but there are {n} pairs")
     compile_ahead("align")

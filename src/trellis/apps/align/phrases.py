@@ -135,7 +135,7 @@ class PhraseTable:
 
     def __init__(self, *, longest: int = 7, least: float = 0.5, folder: str | Path | None = None) -> None:
         if longest < 1:
-            raise DataError(f"a phrase has at least one word, but longest is {longest}")
+            raise DataError(f"longest must be at least 1 word, but is {longest}")
         if not 0.0 < least <= 1.0:
             raise DataError(f"least must be above 0 and at most 1 but is {least}")
         self.longest, self.least = longest, least

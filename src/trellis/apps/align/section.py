@@ -30,7 +30,7 @@ Grid = tuple[Any, Any]
 def alignment_page(aligner: Aligner, pairs: Sequence[Any], gold: Sequence[GoldLinks] | None) -> Page:
     """See :func:`trellis.report.pages.report`."""
     if gold is not None and len(gold) > len(pairs):
-        raise DataError(f"there is gold for {len(gold)} pairs but there are only {len(pairs)} pairs")
+        raise DataError(f"gold links are given for {len(gold)} pairs, but there are only {len(pairs)} pairs")
     own = aligner.constraint if aligner.decode_constraint is None else aligner.decode_constraint
     name = own if isinstance(own, str) else ", ".join(map(repr, constraints_of(own)))
     before, after = _under(aligner, "none", pairs), aligner.posteriors(pairs)

@@ -85,8 +85,7 @@ def _hinted(error: UnknownNameError, texts: Sequence[Document], names: Vocabular
     made = UnknownNameError(error.kind, error.name, names, path=error.path, line=error.line)
     if swapped and error.kind == "label":
         made.add_note(
-            "(there are labels in the column of the tokens: are the columns swapped? Try --word-column 1 "
-            "--label-column 0)"
+            "(the token column contains labels: are the columns swapped? Try --word-column 1 --label-column 0)"
         )
     else:
         made.add_note(

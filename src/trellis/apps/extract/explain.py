@@ -100,7 +100,7 @@ def _labels(extractor: Extractor, texts: Sequence[Document]) -> LabelArray:
     """Labels under the rules, of texts that cannot obey them too."""
     found = predict_relaxed(extractor, texts)
     for number, why in found.lost.items():
-        raise InfeasibleError(f"text {number + 1} has no possible labels: {why}", instances=(number,))
+        raise InfeasibleError(f"text {number + 1} has no possible labelling: {why}", instances=(number,))
     return extractor.codes(found.labels)
 
 

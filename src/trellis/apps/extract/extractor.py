@@ -320,7 +320,7 @@ class Extractor(SavedEstimator):
             if a is not None
         ]
         if not right:
-            raise DataError("no label is known, so there is no accuracy")
+            raise DataError("no gold label is known, so there is no accuracy")
         return float(np.mean(right))
 
     # one file
@@ -354,7 +354,10 @@ class Extractor(SavedEstimator):
         self.usual_ = {label: float(price) for label, price in names["usual"].items()}
         for label, price in self.usual_.items():
             if label not in self.label_names_ or not 0.0 <= price < np.inf:
-                raise DataError(f"a usual field has a label and a price from 0 on, but there is {label!r} at {price}")
+                raise DataError(
+                    f"a usual field must have a known label and a penalty of 0 or more, but found {label!r} with "
+                    f"{price}"
+                )
         self.constraints_ = self.rules_.chosen(self.usual_, self.without_)
         self.classes_of_words_ = WordClasses(frozenset(names["common"]))
         # an HMM is what is left where there was nothing to learn a CRF from
@@ -364,7 +367,7 @@ class Extractor(SavedEstimator):
         model = from_archive(names["model"], arrays, tuple(kinds))
         self.kind_ = self.model_kind or ("semi-crf" if isinstance(model, SemiCRF) else "crf")
         if model.label_names_ != self.label_names_:
-            raise DataError(f"the model in it must be over the labels {list(self.label_names_)}, and is not")
+            raise DataError(f"the labels of the model in it must be {list(self.label_names_)}, but are not")
         if isinstance(model, CRF):
             model.features = token_features(self)
         if isinstance(model, SemiCRF):

@@ -73,7 +73,7 @@ def propose_targets(
     known: list[str | None] = [None] * len(tokens)
     if labels is not None:
         if len(labels) != len(texts):
-            raise DataError(f"there are {len(texts)} texts but labels of {len(labels)}")
+            raise DataError(f"there are {len(texts)} texts but labels for {len(labels)}")
         known = [k for t, y in zip(texts, labels, strict=True) for k in (y if y is not None else [None] * len(t))]
         if len(known) != len(tokens):
             raise DataError(
@@ -139,12 +139,10 @@ def _proposed(
     """Feature, count and shares, label by label and the most worth first."""
     seen = [k for k in known if k is not None]
     if not seen and not said:
-        raise DataError("nothing is known of any word of the text: give labelled texts, or words that occur in it")
+        raise DataError("the text contains no labelled word: give labelled texts, or words that occur in it")
     every = list(names or sorted({*seen, *(k for given in said.values() for k in given)}))
     if len(every) < 2:
-        raise DataError(
-            "targets share labels out, and fewer than two are known: give labelled texts, or words of labels"
-        )
+        raise DataError("targets need at least two labels: give labelled texts, or words with labels")
     for k in (*seen, *(k for given in said.values() for k in given)):
         if k not in every:
             raise UnknownNameError("label", k, every)

@@ -93,14 +93,14 @@ def is_path(rules: str | os.PathLike[str]) -> bool:
 def label_names(rules: RulesFile, labelled: Sequence[Document], labels: Sequence[str] | None = None) -> Vocabulary:
     """The labels of the setting ``labels`` or of the rules file, otherwise those of the labelled texts."""
     if labels is not None and rules.labels is not None:
-        raise DataError("the rules file declares the labels already: leave out labels=[...]")
+        raise DataError("the rules file already declares the labels: leave out labels=[...]")
     declared = rules.labels if labels is None else check_names(labels, "labels")
     if declared is not None:
         return Vocabulary(declared, kind="label")
     found = {label for t in labelled for label in unmarked(t.labels or ()) if label is not None}
     if not found:
         raise DataError(
-            'nothing says which labels there are: declare them in the rules file, labels = ["AUTHOR", ...], or in '
-            'Python, Extractor(rules, labels=["AUTHOR", ...]), or give labelled texts (--labelled)'
+            'the labels are not known: declare them in the rules file, labels = ["AUTHOR", ...], or in Python, '
+            'Extractor(rules, labels=["AUTHOR", ...]), or give labelled texts (--labelled)'
         )
     return Vocabulary(sorted(found), kind="label")

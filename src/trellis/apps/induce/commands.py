@@ -165,7 +165,7 @@ def _word_tags(path: str) -> dict[str, list[str]]:
         if tag not in found.setdefault(cells[0], []):
             found[cells[0]].append(tag)
     if not found:
-        raise DataError(f"{path} names no words")
+        raise DataError(f"{path} contains no words")
     return found
 
 

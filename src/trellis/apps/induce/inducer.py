@@ -321,25 +321,25 @@ class Inducer(Estimator):
         if self.ascent is not None and self.ascent not in ASCENTS:
             raise UnknownNameError("ascent", self.ascent, ASCENTS)
         if self.ascent == "gradient" and self.emissions_ == "table":
-            raise DataError("ascent='gradient' is for weights of features: emissions='features', or ascent='em'")
+            raise DataError("ascent='gradient' requires emissions='features': set it, or use ascent='em'")
         if self.ascent == "gradient" and self.gamma == 0:
-            raise DataError("at gamma=0 the best states jump and there is no gradient to follow: ascent='em'")
+            raise DataError("at gamma=0 the objective has no gradient: use ascent='em'")
         if self.decoding not in DECODINGS:
             raise UnknownNameError("decoding", self.decoding, DECODINGS)
         if self.emission_prior is not None and self.emissions_ != "table":
-            raise DataError("emission_prior is for emissions='table': the weights of features have the prior l2")
+            raise DataError("emission_prior requires emissions='table': feature weights are regularized by l2")
         if self.method != "sparse" and self.strength not in (0.0, type(self).strength):
-            raise DataError(f"strength goes with method 'sparse', not with {self.method!r}: leave it out")
+            raise DataError(f"strength requires method 'sparse', but method is {self.method!r}: leave it out")
         if self.l2 is not None and self.emissions_ == "table":
-            raise DataError("l2 is for emissions='features': a table has the prior emission_prior")
+            raise DataError("l2 requires emissions='features': tables are smoothed by emission_prior")
         bytes_of(self.memory)
         self._check_whole(frequent=1, max_iter=1, em_iter=0, dual_steps=1, min_count=1, random_state=0)
         self._check_within(strength=(0.0, np.inf), gamma=(0.0, np.inf), smoothing=(0.0, np.inf))
         self._check_within(start_scale=(0.0, np.inf))
         if self._constraints() and self.em_iter is not None and self.em_iter >= self.max_iter:
             raise DataError(
-                f"em_iter={self.em_iter} of max_iter={self.max_iter} rounds leaves none for sparsity: make em_iter "
-                "smaller, or method='em'"
+                f"em_iter={self.em_iter} of max_iter={self.max_iter} rounds leaves none for sparsity: lower em_iter, "
+                "or use method='em'"
             )
         if isinstance(self.labels, str) or not isinstance(self.labels, int | Sequence):
             raise DataError(f"labels must be a number of states, or a list of names, got {self.labels!r}")

@@ -90,8 +90,8 @@ def train(
     words = sum(len(side.split()) for one in given for side in (one.left, one.right)) / (2 * len(given))
     if made.kind == "names" and words > WORDS_OF_NAMES:
         typer.echo(
-            f"Warning: the texts have {words:.1f} words on average and were compared as names, character by character: "
-            "--kind sentences compares words",
+            f"Warning: the texts have {words:.1f} words on average and were compared as names, character by "
+            "character: use --kind sentences to compare words",
             err=True,
         )
     if history is not None:
@@ -164,12 +164,15 @@ def _answered(path: str, given: list[PairLine]) -> tuple[list[tuple[str, str]], 
     """Pairs and answers of a file that has both kinds."""
     answers = [one.answer for one in given if one.answer is not None]
     if len(answers) != len(given):
-        raise DataError("has no answers: a third column with 1 or 0 says which pairs match", path=path, line=1)
+        raise DataError(
+            "has no answers: add a third column with 1 for pairs that match and 0 for others", path=path, line=1
+        )
     if len(set(answers)) == 1:
         what = "match" if answers[0] > 0 else "do not match"
         raise DataError(
             f"all pairs {what}, from the first, line {given[0].line}, to the last, line {given[-1].line}: give pairs "
-            "of both kinds; without the third column all names match, and random pairs are made that do not",
+            "of both kinds; without the third column all names are taken to match, and random pairs are added that "
+            "do not",
             path=path, line=given[0].line,
         )  # fmt: skip
     return [(one.left, one.right) for one in given], answers

@@ -184,7 +184,9 @@ class Matcher(SavedEstimator):
         pairs = check_pairs(X)
         if y is None:
             if self.kind != "names":
-                raise DataError("sentences need answers: whether the two of a pair match is not to be made up")
+                raise DataError(
+                    "pairs of sentences need answers: random pairs that do not match are added for names only"
+                )
             made = self._unrelated(pairs, self.negatives, self.random_state)
             pairs, answers = [*pairs, *made], np.repeat([1, -1], [len(pairs), len(made)])
         else:
@@ -308,13 +310,13 @@ class Matcher(SavedEstimator):
             raise UnknownNameError("method", self.method, METHODS)
         self._check_whole(negatives=1)
         if (self.parser is None) != (self.tagger is None):
-            raise DataError("a parser reads tagged words: give a parser and a tagger, or neither")
+            raise DataError("a parser needs tagged words: give a parser and a tagger, or neither")
         for name, wanted in (("parser", Parser), ("tagger", Tagger)):
             found = getattr(self, name)
             if found is not None and not isinstance(found, wanted):
                 raise DataError(f"{name} must be a {wanted.__name__}, not a {type(found).__name__}")
         if self.parser is not None and self.kind == "names":
-            raise DataError("names have no trees: a parser is for sentences")
+            raise DataError("a parser can be used with sentences only, not with names")
 
     # one file
 

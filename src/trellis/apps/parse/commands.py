@@ -139,7 +139,7 @@ def train_parser(
     parser.save(save)
     left_out = parser.arcs_.n_left_out_
     if left_out and not quiet:
-        typer.echo(f"{left_out} sentences with crossing arcs, or without a whole tree, were left out", err=True)
+        typer.echo(f"{left_out} sentences with crossing arcs or incomplete trees were left out", err=True)
     if held is not None:
         scores = parser.attachment(held).plain
         typer.echo(f"{'UAS':<12}{100 * scores.uas:.2f}\n{'LAS':<12}{100 * scores.las:.2f}")
@@ -196,7 +196,7 @@ def induce_trees(
         {"text": text, "--rules": rules, "--model": model}, {"--output": output, "--save": save, "--history": history}
     )
     if model is not None and (rules or save or history):
-        raise DataError("--model parses without learning: --rules, --save and --history have no meaning beside it")
+        raise DataError("--model parses with a trained model: --rules, --save and --history cannot be combined with it")
     if model is not None:
         inducer = TreeInducer.load(model, n_jobs=settings["n_jobs"])
     else:
@@ -301,7 +301,7 @@ def _share(eta: str | None) -> float | str | None:
     except ValueError:
         share = -1.0
     if not 0.0 <= share <= 1.0:
-        raise DataError(f"--eta is a number from 0 to 1, or auto, but got {eta!r}")
+        raise DataError(f"--eta must be a number from 0 to 1, or auto, but got {eta!r}")
     return share
 
 
@@ -317,7 +317,7 @@ def _tagged(path: str, tagger: str | None, option: str, n_jobs: int | None, *, r
             sentences = [known.tokenise(s) for s in sentences]
         return known.predict(sentences)
     if any(len(s) and (s.labels is None or None in s.labels) for s in sentences):
-        raise DataError(f"{path} has words without tags (UPOS): give a tagger of its language, {option}")
+        raise DataError(f"{path} has words without tags (UPOS): give a tagger for its language, {option}")
     return sentences
 
 

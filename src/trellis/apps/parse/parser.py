@@ -190,7 +190,7 @@ def tagged(sentences: Sequence[Document]) -> list[list[tuple[str, str]]]:
         if None in tags:
             at = tags.index(None)
             raise DataError(
-                f"the word {s.tokens[at]!r} has no tag (UPOS): `trellis tag predict` gives tags",
+                f"the word {s.tokens[at]!r} has no tag (UPOS): `trellis tag predict` adds tags",
                 path=s.path,
                 line=s.line_of(at),
             )

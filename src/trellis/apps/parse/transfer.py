@@ -176,7 +176,7 @@ class Transfer(TreeTask):
     def _found_eta(self, pairs: Sequence[SentencePair], start: ArcParser | None) -> float:
         half, rest = pairs[::2], pairs[1::2]
         if not rest:
-            raise DataError('eta "auto" needs two sentence pairs that can be learned from, got one: give a number')
+            raise DataError('eta "auto" needs at least two usable sentence pairs, got one: give a number')
         kept = {}
         for eta in ETAS:
             learner = type(self)(**{**self.get_params(deep=False), "eta": eta}).fit_pairs(half, start)
@@ -320,7 +320,7 @@ def usable_pairs(
             raise DataError(f"pair {number} is {pair!r:.80}: expected a sentence with a tree and its translation")
     source, target = (as_documents([pair[side] for pair in given]) for side in (0, 1))
     if len(given) != len(links):
-        raise DataError(f"there are {len(given)} pairs of sentences and links of {len(links)} pairs")
+        raise DataError(f"there are {len(given)} pairs of sentences but links for {len(links)} pairs")
     made = []
     sides = zip(source, tagged(source), target, tagged(target), links, strict=True)
     for number, (one, own, other, theirs, linked) in enumerate(sides, start=1):

@@ -38,7 +38,7 @@ class MentionFinder:
         """One with a CRF that is trained."""
         made = cls()
         if set(getattr(crf, "label_names_", ())) != {BEGIN, INSIDE, OUTSIDE}:
-            raise DataError("a finder of mentions is a CRF over the labels B, I and O")
+            raise DataError("a finder of mentions must be a CRF with the labels B, I and O")
         made.crf_ = crf
         return made
 
@@ -94,8 +94,8 @@ def with_mentions(texts: Sequence[Document], finder: MentionFinder | None) -> li
     if without and finder is None:
         text = texts[without[0]]
         raise DataError(
-            f"sentence {without[0]} has no mentions, and none were learned to be found: give mentions, or learn with "
-            "finder=True",
+            f"sentence {without[0]} has no mentions, and the model was trained without a finder: give mentions, or "
+            "train with finder=True",
             path=text.path,
             line=text.line,
         )
@@ -130,8 +130,8 @@ def split_long(texts: Sequence[Document]) -> tuple[list[Document], list[int]]:
         if len(parts) > 1:
             where = f"line {text.line} of {text.path}" if text.path is not None else f"sentence {number}"
             warnings.warn(
-                f"{where} has {len(mentions)} mentions: relations are only looked for within runs of "
-                f"{MOST_MENTIONS} mentions; split the text into sentences",
+                f"{where} has {len(mentions)} mentions: relations are only found within groups of {MOST_MENTIONS} "
+                "mentions; split the text into sentences",
                 UserWarning,
                 stacklevel=3,
             )

@@ -141,12 +141,12 @@ class Relater(SavedEstimator):
         self._check_types()
         self._check_settings()
         if self.method != "uem" and self.gamma != type(self).gamma:
-            raise DataError(f"gamma goes with method 'uem', not with {self.method!r}: leave it out")
+            raise DataError(f"gamma requires method 'uem', but method is {self.method!r}: leave it out")
         rules = parse_rules(self.rules, self.rules_path, self.files)
         few = with_tags([text for text in as_related(X) if text.tokens], self.tagger)
         whole = [text for text in few if is_labelled(text)]
         if not whole:
-            raise DataError("there are no sentences with all types and relations known to learn from")
+            raise DataError("there is no sentence with all types and relations known to learn from")
         compile_ahead("relate")
         constraints = [c.of(whole) if isinstance(c, CountsLike) else c for c in rules]
         finder = MentionFinder().fit(whole) if self.finder else None

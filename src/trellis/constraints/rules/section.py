@@ -136,7 +136,9 @@ class NamedFiles:
         elif name in self.given:
             self.contents[name] = self.given[name]
         else:
-            raise DataError(f"the rules name the file {name!r}, but what was given with them holds {list(self.given)}")
+            raise DataError(
+                f"the rules refer to the file {name!r}, but the files given with them are {list(self.given)}"
+            )
         return enumerate(self.contents[name].split("\n"), 1)
 
 

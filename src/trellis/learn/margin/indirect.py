@@ -110,7 +110,7 @@ class IndirectLearner(MarginLearner):
         if self.start not in STARTS:
             raise UnknownNameError("start", self.start, STARTS)
         if self.n_init > 1 and not self.random_ties:
-            raise DataError("restarts differ in how ties are broken alone: give random_ties=True with n_init")
+            raise DataError("restarts differ only in how ties are broken: set random_ties=True to use n_init")
 
 
 def signs(answers: Any, n: int) -> IntArray:

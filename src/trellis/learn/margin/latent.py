@@ -63,6 +63,6 @@ class LatentSSVM(IndirectLearner):
         """Learn from outputs that are known in part; the score on ``dev`` = (X, y) decides which round is kept."""
         self._check_types()
         if y is None:
-            raise DataError("there are no labels in y to learn from; what is not known of them is None")
+            raise DataError("there are no labels in y to learn from; None marks unknown ones")
         loop = self._loop_over((X, y), (None, None), sample_weight, dev)
         return self._trained(loop, loop.run(resume=resume))

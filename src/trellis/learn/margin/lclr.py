@@ -114,7 +114,8 @@ class LCLR(IndirectLearner):
             raise UnknownNameError("method", self.method, METHODS)
         if self.method == "two-stage" and self.start != "model":
             raise DataError(
-                "two stages need weights to find structures with: give a model that has some, start='model'"
+                "training in two stages needs a model with weights to find structures: pass a trained one and "
+                "start='model'"
             )
 
     def predict(self, X: Any, *, constrained: bool = True) -> IntArray:

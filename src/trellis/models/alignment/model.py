@@ -130,7 +130,7 @@ class AlignmentModel(SavedEstimator):
         if not self.reach >= 1.0:
             raise DataError(f"the reach must be at least one word but is {self.reach}")
         if not 0.0 <= self.alike < float("inf"):
-            raise DataError(f"alike must be a number from 0 on but is {self.alike}")
+            raise DataError(f"alike must be 0 or more but is {self.alike}")
         if self.prefix is not None and self.prefix < 1:
             raise DataError(f"prefix must be at least 1 but is {self.prefix}")
         for pair in cast("Iterable[Any]", self.priors or ()):
@@ -147,7 +147,7 @@ class AlignmentModel(SavedEstimator):
         if isinstance(X, SentencePairs):
             return X if weights is None else replace(X, weights=check_sample_weight(weights, len(X)))
         if y is not None:
-            raise DataError("links that are known are a constraint, trusted(links=...), and no labels")
+            raise DataError("known links are given as a constraint, trusted(links=...), not as labels")
         if fit:
             return self.encode_fit(X, weights)[1]
         return self.look_up(list(each_pair(X)), weights)[1]
@@ -164,7 +164,9 @@ class AlignmentModel(SavedEstimator):
         source, target = (WordCodes(None if self._has_both else self.prefix, stems=own) for own in stems)
         bitext = code_pairs(each_pair(pairs), source, target, storage)
         if bitext.n_empty == len(bitext):
-            raise DataError(f"of {len(bitext)} pairs none has words on both sides, so there is nothing to learn from")
+            raise DataError(
+                f"none of the {len(bitext)} pairs has words on both sides, so there is nothing to learn from"
+            )
         known = self.priors or {}, self.alike
         self.stems_, self._stage = None, BOTH
         if stems[0] is not None and stems[1] is not None:

@@ -153,4 +153,4 @@ def check_pairs(X: Any) -> list[Pair]:
 def no_outputs(y: Any) -> None:
     """Refuse alignments that are given."""
     if y is not None and any(one is not None for one in y):
-        raise DataError("alignments of pairs cannot be given: they are found")
+        raise DataError("alignments of pairs cannot be given: they are inferred")

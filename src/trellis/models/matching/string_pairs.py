@@ -135,7 +135,7 @@ class StringPairs(PairModel):
         for i, pair in enumerate(pairs):
             if max(map(len, pair)) > MOST:
                 long = max(pair, key=len)
-                raise DataError(f"pair {i}: {long[:20]!r}... has {len(long)} characters; names have up to {MOST}")
+                raise DataError(f"pair {i}: {long[:20]!r}... has {len(long)} characters; at most {MOST} are allowed")
         (source, sources), (target, targets) = (self._strings([pair[side] for pair in pairs], side) for side in (0, 1))
         n = np.array([[len(a) + 1, len(b) + 1] for a, b in pairs], np.int64).reshape(-1, 2)
         return StringPairBatch(

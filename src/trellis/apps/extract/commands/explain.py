@@ -63,9 +63,9 @@ def explain(
     need_text(text, texts)
     has_labels = any(t.labels is not None and None not in t.labels for t in texts if len(t))
     if (labelled or unlabelled) and not has_labels:
-        raise DataError(f"--labelled and --unlabelled measure accuracy on {text}, which has no labels")
+        raise DataError(f"--labelled and --unlabelled need labels in {text} to measure accuracy, but it has none")
     if unlabelled and not labelled:
-        raise DataError("--unlabelled goes with --labelled: the examples that the model was trained on")
+        raise DataError("--unlabelled needs --labelled: give the examples that the model was trained on")
     rules = report(extractor, texts)
     tables: dict[str, list[Utility]] = {}
     if has_labels:

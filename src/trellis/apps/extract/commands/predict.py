@@ -94,7 +94,7 @@ def predict(
 
     kind = _kind(output, format, json)
     if bio and kind != "columns":
-        raise DataError("--bio goes with columns: write to a .tsv file, or say --format columns")
+        raise DataError("--bio needs columns: write to a .tsv file, or use --format columns")
     labels = () if kind == "view" else ("--output",)
     check_files({"--model": model, "text": text}, {"--output": output}, labels=labels, force=force)
     settings: dict[str, Any] = {"n_jobs": jobs(threads)}
@@ -115,7 +115,7 @@ def predict(
     more = " (--json marks every one)"
     told.odd.tell(f"Warning: {told.odd.n} of {told.n_texts} texts could not be read and got an empty result", more)
     told.relaxed.tell(
-        f"Warning: {told.relaxed.n} of {told.n_texts} texts cannot obey these rules, which were relaxed", more
+        f"Warning: {told.relaxed.n} of {told.n_texts} texts cannot satisfy these rules, which were relaxed", more
     )
 
 

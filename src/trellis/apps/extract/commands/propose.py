@@ -55,7 +55,9 @@ def propose(
     read = {"text": text, "--labelled": labelled, "--usual": usual}
     check_files(read, {"--output": output}, labels=("--output",), force=force)
     if not labelled and usual is None:
-        raise DataError("nothing is known of any word: give --labelled few.tsv, --usual words.tsv, or both")
+        raise DataError(
+            "there are no labelled words to start from: give --labelled few.tsv, --usual words.tsv, or both"
+        )
     many = read_texts(text, word_column=word_column)
     need_text(text, many)
     few = [
@@ -77,7 +79,7 @@ def propose(
     labels = [None] * len(many) + [t.labels for t in few]
     found = propose_targets(texts, labels, words=words, per_label=per_label, min_count=occurs)
     if not found:
-        raise DataError(f"no word of which anything is known occurs {occurs} times: lower --occurs, or label more")
+        raise DataError(f"no labelled word occurs {occurs} times: lower --occurs, or label more texts")
     if wants_json(output, json):
         with writing(output) as out:
             for one in found:

@@ -45,7 +45,7 @@ def tokens(
 
     check_files({"text": text, "--rules": rules}, {"--output": output}, labels=("--output",), force=force)
     if rules is not None and by is not None:
-        raise DataError("--rules and --by both say how texts are cut: give one of them")
+        raise DataError("--rules and --by both define how texts are tokenised: give only one of them")
     tokeniser = WORDS
     if rules is not None:
         from trellis.constraints import read_rules  # with the compiler, a second

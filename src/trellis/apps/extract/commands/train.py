@@ -97,8 +97,7 @@ def train(
     judged = None if dev is None else read_labelled(dev, label_column=label_column, **columns)
     if few and all(set(t.labels or (None,)) == {None} for t in few):
         raise DataError(
-            f"{', '.join(labelled or ())}: no label is filled in. Write one in place of each `_`, in a few texts at "
-            "least"
+            f"{', '.join(labelled or ())}: no label is filled in. Replace each `_` by a label, in at least a few texts"
         )
     if labelled and not few:
         raise DataError(f"{', '.join(labelled)}: there is no text in it")
@@ -144,12 +143,14 @@ def _tell_of_rules(rules: RulesFile, few: list[Document], names: Vocabulary, qui
         elif not one.tested:
             untested.append(repr(one.name))
     broken.tell(
-        "Warning: the labelled texts break these rules. Correct the labels or the rule, or let its price be learned "
-        '(strength = "learned"); `trellis extract check` lists the places'
+        "Warning: the labelled texts violate these rules. Correct the labels or the rule, or let its penalty be "
+        'learned (strength = "learned"); `trellis extract check` lists the places'
     )
     if untested and not quiet:
         shown = ", ".join(untested[:SHOWN]) + (f" and {len(untested) - SHOWN} more" if len(untested) > SHOWN else "")
-        typer.echo(f"Note: no labelled text tests the rules {shown}: labels say nothing about them.", err=True)
+        typer.echo(
+            f"Note: no labelled text tests the rules {shown}, so labels do not show whether they hold.", err=True
+        )
 
 
 def _tell_of_partly_labelled(few: list[Document]) -> None:
@@ -174,6 +175,6 @@ def _warn_of_unseen(names: tuple[str, ...], few: list[Document]) -> None:
     if few and unseen:
         shown = ", ".join(unseen[:8]) + (f" and {len(unseen) - 8} more of the labels" if len(unseen) > 8 else "")
         typer.echo(
-            f"Note: no labelled text shows {shown}; label one, or give a rule whose words name it.",
+            f"Note: no labelled text contains {shown}; label one, or add a rule with words that indicate it.",
             err=True,
         )
