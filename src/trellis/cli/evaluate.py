@@ -36,14 +36,14 @@ def evaluate(
     alignment: Annotated[bool, flag("--alignment", help="Word alignments: `i-j` sure, `i?j` possible links.")] = False,
     fields: Annotated[bool, flag("--fields", help="Labelled tokens (the default): .tsv, .jsonl, .json.")] = False,
     induction: Annotated[
-        bool, flag("--induction", help="Induced states beside gold tags: word TAB tag, or CoNLL-U.")
+        bool, flag("--induction", help="Induced states and gold tags: word TAB tag, or CoNLL-U.")
     ] = False,
     trees: Annotated[bool, flag("--trees", help="Dependency trees, CoNLL-U.")] = False,
     relations: Annotated[bool, flag("--relations", help="Entities and relations, .jsonl or CoNLL04 columns.")] = False,
     source: Annotated[
         str | None,
         file_option(
-            "--source", "-s", help="Source sentences. Rare and common words are scored apart.", panel=KNOWLEDGE
+            "--source", "-s", help="Source sentences. Rare and common words are scored separately.", panel=KNOWLEDGE
         ),
     ] = None,
     target: Annotated[
@@ -56,11 +56,11 @@ def evaluate(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Compare an output with gold and print its scores.
+    """Compare predictions with gold annotations and print scores.
 
     `trellis evaluate gold.tsv out.tsv`
 
-    Of fields: token accuracy, precision, recall and F1 of whole fields, and which label was taken for which.
+    Of fields: token accuracy, precision, recall and F1 of whole fields, and the most frequent confusions.
     """
     texts = {"--source": source, "--target": target}
     check_files({"gold": gold, "found": found, **texts}, {"--output": output, "--plot": plot})

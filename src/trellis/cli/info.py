@@ -37,7 +37,7 @@ def info(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show versions, cores and compiled kernels, or what a model holds.
+    """Show versions, cores and compiled kernels, or the contents of a model.
 
     `trellis info -m m.trellis` shows class, labels, size and settings of a model.
     """

@@ -54,7 +54,7 @@ def _hush(quiet: bool) -> bool:
     return quiet
 
 
-MODEL = file_option("--model", "-m", help="Read this model, which `--save` wrote.")
+MODEL = file_option("--model", "-m", help="Trained model, written by `--save`.")
 SAVE = file_option("--save", help="Write the trained model to this file.")
 SEED = number_option("--seed", min=0, help="Seed of the random start.", panel=LEARNING)
 LABELLED = file_option("--labelled", "-l", help="Labelled texts, token TAB label; repeatable.")
@@ -69,7 +69,7 @@ FORMAT = "How the output is written."
 Model = Annotated[str, MODEL]
 SomeModel = Annotated[str | None, MODEL]
 Save = Annotated[str | None, SAVE]
-Output = Annotated[str, file_option("--output", "-o", help="Where the output goes; `-`: standard output.")]
+Output = Annotated[str, file_option("--output", "-o", help="Output file; `-`: standard output.")]
 History = Annotated[
     str | None, file_option("--history", help="Write the rounds to this file, as JSON lines.", panel=RUN)
 ]
@@ -89,14 +89,14 @@ Memory = Annotated[
     str | None,
     typer.Option(
         "--memory", metavar="SIZE", rich_help_panel=RUN, show_default=False,
-        help="Memory limit, such as 4G; larger text is kept on disk. Default: half of what is free.",
+        help="Memory limit, such as 4G; larger text is kept on disk. Default: half of the free memory.",
     ),
 ]  # fmt: skip
 Quiet = Annotated[
     bool, flag("--quiet", "-q", help="Do not show progress on standard error.", panel=RUN, callback=_hush)
 ]
 Beam = Annotated[int | None, number_option("--beam", min=1, help="Beam width of the search.", panel=DECODING)]
-Examples = Annotated[int, number_option("--examples", min=0, help="How many places to show of each mistake.")]
+Examples = Annotated[int, number_option("--examples", min=0, help="Number of examples to show for each kind of error.")]
 WordColumn = Annotated[
     int, number_option("--word-column", min=0, help="Column of the token in .tsv files, from 0.", panel=COLUMNS)
 ]

@@ -15,28 +15,26 @@ from trellis.errors import DataError
 
 def report(
     text: Annotated[
-        str | None, typer.Argument(help="Texts (raw, .tsv, .jsonl) or trees (.conllu); with labels they are judged.")
+        str | None, typer.Argument(help="Texts (raw, .tsv, .jsonl) or trees (.conllu); labels are used for evaluation.")
     ] = None,
     model: SomeModel = None,
-    output: Annotated[
-        str, file_option("--output", "-o", help="Where the output goes; `-`: standard output.")
-    ] = "report.html",
-    source: Annotated[str | None, file_option("--source", "-s", help="Source sentences. Of an aligner.")] = None,
+    output: Annotated[str, file_option("--output", "-o", help="Output file; `-`: standard output.")] = "report.html",
+    source: Annotated[str | None, file_option("--source", "-s", help="Source sentences. For aligners.")] = None,
     target: Annotated[str | None, file_option("--target", "-t", help="Target sentences.")] = None,
     input_: Annotated[
         str | None,
-        file_option("--input", "-i", help="Both in one: `source ||| target` or tab; `-`: stdin."),
+        file_option("--input", "-i", help="Both sides: `source ||| target` or tab; `-`: stdin."),
     ] = None,
     gold: Annotated[str | None, file_option("--gold", help="Gold links of the first pairs.", panel=KNOWLEDGE)] = None,
     run: Annotated[
-        str | None, file_option("--run", help="Rounds of a run, which `--history` wrote.", panel=KNOWLEDGE)
+        str | None, file_option("--run", help="Rounds of a run, written by `--history`.", panel=KNOWLEDGE)
     ] = None,
     word_column: WordColumn = 0,
     label_column: LabelColumn = 1,
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write one HTML page about a model on some text, or about a run.
+    """Write an HTML report about a model on a text, or about a training run.
 
     `trellis report gold.tsv -m fields.trellis` shows what each rule did, posteriors before and after, curves, errors.
     `trellis report -m m.trellis -s text.en -t text.fr --gold gold.links` does so for an aligner, and

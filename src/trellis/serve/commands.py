@@ -27,27 +27,28 @@ NAME = re.compile(r"[\w.-]+")
 
 def serve(
     models: Annotated[
-        list[str], typer.Argument(metavar="MODELS", help="Models, which `--save` wrote: FILE, or NAME=FILE.")
+        list[str], typer.Argument(metavar="MODELS", help="Models, written by `--save`: FILE, or NAME=FILE.")
     ],
-    port: Annotated[int, number_option("--port", min=0, max=65535, help="Port to listen on; 0: any that is free.")] = (
+    port: Annotated[int, number_option("--port", min=0, max=65535, help="Port to listen on; 0: any free port.")] = (
         8000
     ),
     workers: Annotated[int, number_option("--workers", min=1, help="Number of processes, each with all models.")] = 1,
     host: Annotated[
-        str, name_option("--host", help="Address to listen on. Beyond this machine only with a token.", panel=RUN)
+        str, name_option("--host", help="Address to listen on. Other than local ones require a token.", panel=RUN)
     ] = "127.0.0.1",
     token_file: Annotated[
         str | None,
         file_option("--token-file", help="File with the token that requests must carry.", panel=RUN),
     ] = None,
     max_body: Annotated[
-        str, typer.Option("--max-body", metavar="SIZE", help="Largest request, such as 4M.", rich_help_panel=RUN)
+        str,
+        typer.Option("--max-body", metavar="SIZE", help="Maximum size of a request, such as 4M.", rich_help_panel=RUN),
     ] = "4M",
-    max_batch: Annotated[int, number_option("--max-batch", min=1, help="Inputs of a request at most.", panel=RUN)] = (
-        1000
-    ),
+    max_batch: Annotated[
+        int, number_option("--max-batch", min=1, help="Maximum number of inputs per request.", panel=RUN)
+    ] = (1000),
     timeout: Annotated[
-        float, number_option("--timeout", min=0.01, help="Seconds until an answer at most.", panel=RUN)
+        float, number_option("--timeout", min=0.01, help="Maximum number of seconds per request.", panel=RUN)
     ] = 30.0,
     threads: Annotated[
         int | None,

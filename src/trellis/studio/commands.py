@@ -19,8 +19,10 @@ LOCK = ".trellis-studio.lock"
 
 
 def studio(
-    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Project folder; it is made if it does not exist.")],
-    port: Annotated[int, number_option("--port", min=0, max=65535, help="Port to listen on; 0: any that is free.")] = 0,
+    folder: Annotated[
+        str, typer.Argument(metavar="FOLDER", help="Project folder; it is created if it does not exist.")
+    ],
+    port: Annotated[int, number_option("--port", min=0, max=65535, help="Port to listen on; 0: any free port.")] = 0,
     no_browser: Annotated[
         bool, flag("--no-browser", help="Do not open the page in the browser; its address is printed.", panel=RUN)
     ] = False,

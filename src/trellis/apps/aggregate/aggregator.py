@@ -73,7 +73,7 @@ class _Names(TypedDict):
 @documented
 @dataclass(eq=False, repr=False)
 class Aggregator(SavedEstimator):
-    """Combine the votes of labelling functions into one labelling.
+    """Combine the votes of labelling functions into labels.
 
     The model is an HMM over votes, estimated with a prior on the accuracy of each function.
 

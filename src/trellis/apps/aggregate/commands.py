@@ -74,7 +74,7 @@ def aggregate(
     ] = None,
     labels: Annotated[
         str | None,
-        name_option("--labels", help="Types or labels there are, `A,B`. Default: those voted for.", panel=KNOWLEDGE),
+        name_option("--labels", help="Labels or types, `A,B`. Default: those in the votes.", panel=KNOWLEDGE),
     ] = None,
     coarse: Annotated[
         list[str] | None,
@@ -82,7 +82,7 @@ def aggregate(
     ] = None,
     all_functions: Annotated[
         bool,
-        flag("--all-functions", help="Use all functions of WRENCH, not only the recommended ones.", panel=KNOWLEDGE),
+        flag("--all-functions", help="Use all WRENCH functions, not only the recommended ones.", panel=KNOWLEDGE),
     ] = False,
     json: Json = False,
     force: Force = False,
@@ -90,7 +90,7 @@ def aggregate(
     quiet: Quiet = False,
     **settings: Any,
 ) -> None:
-    """Combine the votes of labelling functions into one labelling.
+    """Combine the votes of labelling functions into labels.
 
     `trellis aggregate train.jsonl -o labels.jsonl --save votes.trellis` learns from the votes and labels
     the texts; `trellis aggregate new.jsonl -m votes.trellis` labels new texts without training.

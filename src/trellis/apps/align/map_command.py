@@ -17,13 +17,17 @@ from trellis.errors import DataError
 def map_(
     links: Annotated[str, file_option("--links", help="Word links, `i-j` from 0, of tokenised text.", panel=KNOWLEDGE)],
     source: Annotated[
-        str | None, file_option("--source", "-s", help="Source sentences. Tokenised as the links are.")
+        str | None, file_option("--source", "-s", help="Source sentences. Tokenised as for the links.")
     ] = None,
     target: Annotated[
-        str | None, file_option("--target", "-t", help="Target sentences. Tokenised as the links are.")
+        str | None, file_option("--target", "-t", help="Target sentences. Tokenised as for the links.")
     ] = None,
-    new_source: Annotated[str | None, file_option("--new-source", help="The source sentences in other tokens.")] = None,
-    new_target: Annotated[str | None, file_option("--new-target", help="The target sentences in other tokens.")] = None,
+    new_source: Annotated[
+        str | None, file_option("--new-source", help="Source sentences in the new tokenisation.")
+    ] = None,
+    new_target: Annotated[
+        str | None, file_option("--new-target", help="Target sentences in the new tokenisation.")
+    ] = None,
     output: Output = "-",
     quiet: Quiet = False,
 ) -> None:

@@ -25,7 +25,7 @@ Target = Annotated[
     list[str] | None, file_option("--target", "-t", help="Target sentences. One per line, in the same order.")
 ]
 Joined = Annotated[
-    list[str] | None, file_option("--input", "-i", help="Both in one: `source ||| target` or tab; `-`: stdin.")
+    list[str] | None, file_option("--input", "-i", help="Both sides: `source ||| target` or tab; `-`: stdin.")
 ]
 Tune = Annotated[
     str | None,
@@ -33,12 +33,10 @@ Tune = Annotated[
 ]
 Prefix = Annotated[
     int,
-    number_option(
-        "--prefix", min=0, help="Letters of a stem, beside the whole word; 0: whole words alone.", panel=LEARNING
-    ),
+    number_option("--prefix", min=0, help="Letters of a stem, used with the word; 0: only words.", panel=LEARNING),
 ]
 StemsOnly = Annotated[
-    bool, flag("--stems-only", help="Describe words by their stems alone, not as whole words too.", panel=LEARNING)
+    bool, flag("--stems-only", help="Represent words by their stems only, not by whole words.", panel=LEARNING)
 ]
 Mean = Annotated[
     bool,

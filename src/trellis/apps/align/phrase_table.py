@@ -27,15 +27,15 @@ def phrases(
         str | None, file_option("--target", "-t", help="Target sentences. One per line, in the same order.")
     ] = None,
     joined: Annotated[
-        str | None, file_option("--input", "-i", help="Both in one: `source ||| target` or tab; `-`: stdin.")
+        str | None, file_option("--input", "-i", help="Both sides: `source ||| target` or tab; `-`: stdin.")
     ] = None,
     output: Output = "-",
     max_length: Annotated[
-        int, number_option("--max-length", min=1, help="Words of a phrase, at most.", panel=DECODING)
+        int, number_option("--max-length", min=1, help="Maximum number of words in a phrase.", panel=DECODING)
     ] = 7,
     weighted: Annotated[
         bool,
-        flag("--weighted", help="Count phrase pairs by the probability that `--scores` gives.", panel=KNOWLEDGE),
+        flag("--weighted", help="Weight phrase pairs by the probabilities of `--scores`.", panel=KNOWLEDGE),
     ] = False,
     least: Annotated[
         float,

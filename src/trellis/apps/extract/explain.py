@@ -1,4 +1,4 @@
-"""What each rule of an extractor says, costs and does.
+"""The rules of an extractor in words, with their penalties and effects.
 
 utility of a rule   token accuracy with it alone, and with all rules but it      (Chang 2011, tables 3.7 and 3.8)
 

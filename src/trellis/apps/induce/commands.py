@@ -71,7 +71,7 @@ def induce(
     ] = None,
     dictionary: Annotated[
         str | None,
-        file_option("--dictionary", help="Tags that words may have, so written; they are the states.", panel=KNOWLEDGE),
+        file_option("--dictionary", help="Tags allowed for words: word TAB tag; they are the states.", panel=KNOWLEDGE),
     ] = None,
     json: Json = False,
     force: Force = False,

@@ -48,10 +48,10 @@ SETTINGS = FieldOptions(
 
 
 def train(
-    pairs: Annotated[str, typer.Argument(help="Pairs, `left TAB right TAB 1 or 0`; names without answers all match.")],
+    pairs: Annotated[str, typer.Argument(help="Pairs, `left TAB right TAB 1 or 0`; without answers, all names match.")],
     save: Annotated[str, SAVE],
     dev: Annotated[
-        str | None, file_option("--dev", help="Development set; its accuracy is shown. Pairs with answers.")
+        str | None, file_option("--dev", help="Development set. Its accuracy is shown; pairs with answers.")
     ] = None,
     parser: Annotated[
         str | None,
@@ -101,7 +101,7 @@ def train(
 
 
 def predict(
-    pairs: Annotated[str, typer.Argument(help="Pairs, `left TAB right`; answers are compared with; `-`: stdin.")],
+    pairs: Annotated[str, typer.Argument(help="Pairs, `left TAB right`; answers are used for evaluation; `-`: stdin.")],
     model: Model,
     output: Output = "-",
     rank: Annotated[
@@ -113,7 +113,7 @@ def predict(
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:  # fmt: skip
-    """Answer for each pair whether it matches, with the alignment that says why.
+    """Predict for each pair whether it matches, and show the alignment behind the decision.
 
     `trellis match predict pairs.tsv --model m.trellis`
     """
@@ -234,7 +234,7 @@ def _line(row: dict[str, Any]) -> str:
 def register(program: typer.Typer) -> None:
     """Add the commands of this application."""
     group = typer.Typer(
-        help="Pairs of texts: learn from yes/no answers which belong together, and see why.", no_args_is_help=True
+        help="Pairs of texts: learn which match from yes/no answers, and see why.", no_args_is_help=True
     )
     program.add_typer(group, name="match")
     add_command(group, train, settings=SETTINGS)

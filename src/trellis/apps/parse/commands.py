@@ -54,7 +54,7 @@ Eta = Annotated[
     str | None,
     number_option(
         "--eta",
-        help="Least expected share of projected heads kept. `auto`: found without trees. Default: 0.95; 1 of dmv.",
+        help="Minimum expected share of projected heads kept. `auto`: estimated without trees. Default: 0.95; dmv: 1.",
         panel=LEARNING,
     ),
 ]
@@ -65,7 +65,7 @@ def train_tagger(
     save: Annotated[str, SAVE],
     dev: Annotated[
         str | None,
-        file_option("--dev", help="Development set; its accuracy is shown. Tagged sentences.", panel=LEARNING),
+        file_option("--dev", help="Development set. Its accuracy is shown; tagged sentences.", panel=LEARNING),
     ] = None,
     quiet: Quiet = False,
     **settings: Any,
@@ -99,7 +99,7 @@ def tag(
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
-    """Tag sentences: UPOS is filled, the other columns stay.
+    """Tag sentences: fill UPOS and keep the other columns.
 
     `trellis tag predict text.txt --model tagger.trellis -o text.conllu`
     """
@@ -120,7 +120,7 @@ def train_parser(
     save: Annotated[str, SAVE],
     dev: Annotated[
         str | None,
-        file_option("--dev", help="Development set; its accuracy is shown. A treebank.", panel=LEARNING),
+        file_option("--dev", help="Development set. Its accuracy is shown; a treebank.", panel=LEARNING),
     ] = None,
     quiet: Quiet = False,
     **settings: Any,
@@ -152,7 +152,7 @@ def parse(
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
-    """Parse sentences: HEAD and DEPREL are filled, the other columns stay.
+    """Parse sentences: fill HEAD and DEPREL and keep the other columns.
 
     `trellis parse predict text.conllu --model parser.trellis -o trees.conllu`
     """
@@ -184,7 +184,7 @@ def induce_trees(
     quiet: Quiet = False,
     **settings: Any,
 ) -> None:
-    """Learn dependency trees from tagged text, and from rules about arcs if there are any.
+    """Learn dependency trees from tagged text, optionally with rules about arcs.
 
     `trellis induce-trees text.conllu --rules rules.toml -o trees.conllu`
     """
@@ -253,7 +253,7 @@ def transfer(
     quiet: Quiet = False,
     **settings: Any,
 ) -> None:
-    """Carry a parser over to another language.
+    """Transfer a parser to another language.
 
     `trellis transfer --source-parser en.trellis -s en.conllu -t es.conllu --links links.txt --save es.trellis`
 
@@ -354,13 +354,11 @@ def _other_columns(*filled: str) -> list[str]:
 
 def register(program: typer.Typer) -> None:
     """Add the commands of this application."""
-    tags = typer.Typer(help="Tags of words: learn them from a treebank, and tag text with it.", no_args_is_help=True)
+    tags = typer.Typer(help="Part-of-speech tags: train a tagger on a treebank, and tag text.", no_args_is_help=True)
     program.add_typer(tags, name="tag")
     add_command(tags, train_tagger, settings=TAGGER, name="train")
     add_command(tags, tag, name="predict")
-    trees = typer.Typer(
-        help="Dependency trees: learn a parser from a treebank, and parse with it.", no_args_is_help=True
-    )
+    trees = typer.Typer(help="Dependency trees: train a parser on a treebank, and parse text.", no_args_is_help=True)
     program.add_typer(trees, name="parse")
     add_command(trees, train_parser, settings=PARSER, name="train")
     add_command(trees, parse, name="predict")

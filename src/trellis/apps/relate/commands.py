@@ -125,7 +125,7 @@ def explain(
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
-    """Show what the rules say, and which of them changed what in the model's own answers.
+    """Show the rules in words, and how each of them changes the model's predictions.
 
     `trellis relate explain text.jsonl -m relations.trellis`
     """
@@ -165,7 +165,7 @@ def _read(paths: list[str] | tuple[()]) -> list[Document]:
 def register(program: typer.Typer) -> None:
     """Add the commands of this application."""
     group = typer.Typer(
-        help="Entities and relations: learn them from rules and sentences, and find them.", no_args_is_help=True
+        help="Entities and relations: train on rules and sentences, and find them.", no_args_is_help=True
     )
     program.add_typer(group, name="relate")
     add_command(group, train, settings=SETTINGS)

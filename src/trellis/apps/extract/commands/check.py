@@ -30,7 +30,7 @@ def check(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show where each rule applies in texts, which never does, and which the labels break, and where.
+    """Show where each rule applies, which rules never apply, and where labels violate them.
 
     `trellis extract check rules.toml text.txt` needs no model.
     """

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 def errors(
     gold: Annotated[str, typer.Argument(help="Gold labels, .tsv or .jsonl.")],
-    found: Annotated[str, typer.Argument(help="What `trellis extract predict` made of the same texts.")],
+    found: Annotated[str, typer.Argument(help="Predictions for the same texts.")],
     output: Output = "-",
     examples: Examples = 3,
     word_column: WordColumn = 0,
     label_column: LabelColumn = 1,
     json: Json = False,
 ) -> None:
-    """Show which fields were taken for which, and where.
+    """Show which fields were confused with which, and where.
 
     `trellis extract errors gold.tsv out.tsv`
     """

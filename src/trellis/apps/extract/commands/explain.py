@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def explain(
     model: Model,
     text: Annotated[
-        str, typer.Argument(help="Texts: raw, .tsv or .jsonl; with labels, accuracies are shown too; `-`: stdin.")
+        str, typer.Argument(help="Texts: raw, .tsv or .jsonl; with labels, accuracy is shown; `-`: stdin.")
     ] = "-",
     output: Output = "-",
     labelled: Annotated[list[str] | None, LABELLED] = None,
@@ -44,7 +44,7 @@ def explain(
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
-    """Show what each rule of a model says, costs and does.
+    """Show each rule of a model in words, with its penalty and its effect.
 
     `trellis extract explain -m fields.trellis text.txt` shows how often each is violated, and its penalty or dual.
     In a text with labels also its utility: the token accuracy with it alone, and with all rules but it. With

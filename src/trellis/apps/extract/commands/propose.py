@@ -24,7 +24,7 @@ from trellis.errors import DataError
 
 
 def propose(
-    text: Annotated[str, typer.Argument(help="Texts, labelled or not, which say what occurs; `-`: stdin.")],
+    text: Annotated[str, typer.Argument(help="Texts, labelled or not; `-`: stdin.")],
     labelled: Annotated[list[str] | None, LABELLED] = None,
     usual: Annotated[
         str | None,
@@ -40,7 +40,7 @@ def propose(
     json: Json = False,
     force: Force = False,
 ) -> None:
-    """Propose targets: words, and the share that each label is expected to have of them.
+    """Propose targets: words, and the expected share of each label among their tokens.
 
     `trellis extract propose text.txt -l few.tsv -o targets.tsv`: edit the table, then name it in a rules file,
     `[[rule]]` with `targets = "targets.tsv"` and a `penalty`, for `trellis extract train --method pr`.

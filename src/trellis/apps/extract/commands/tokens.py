@@ -16,12 +16,11 @@ from trellis.errors import DataError
 def tokens(
     text: Annotated[str, typer.Argument(help="Texts, one per line; `-`: stdin.")] = "-",
     output: Output = "-",
-    lines: Annotated[
-        int | None, number_option("--lines", "-n", min=1, help="Cut only this many texts, from the first on.")
-    ] = None,
+    lines: Annotated[int | None, number_option("--lines", "-n", min=1, help="Tokenise only the first N texts.")] = None,
     rules: Annotated[str | None, file_option("--rules", help="Rules file (TOML), see docs/rules.md.")] = None,
     by: Annotated[
-        str | None, name_option("--by", help="How texts are cut. One of: words, whitespace; or a regular expression")
+        str | None,
+        name_option("--by", help="How texts are tokenised. One of: words, whitespace; or a regular expression"),
     ] = None,
     plain: Annotated[
         bool, flag("--plain", help="Write one text per line, tokens separated by spaces, as `align` reads.")
@@ -29,7 +28,7 @@ def tokens(
     json: Json = False,
     force: Force = False,
 ) -> None:
-    """Cut texts into tokens, one per line, with `_` where you fill in the label.
+    """Tokenise texts for labelling: one token per line, with `_` in place of its label.
 
     `trellis extract tokens text.txt -n 5 -o few.tsv` starts a file of labelled examples. If you choose a tokenisation
     with `--by`, set it in the rules file too (`tokens` or `token_pattern`), since `train` and `predict` tokenise raw

@@ -53,7 +53,7 @@ def train(
     unlabelled: Annotated[list[str] | None, UNLABELLED] = None,
     dev: Annotated[
         str | None,
-        file_option("--dev", help="Development set; its accuracy is shown. After each round.", panel=LEARNING),
+        file_option("--dev", help="Development set. Its accuracy is shown after each round.", panel=LEARNING),
     ] = None,
     word_column: WordColumn = 0,
     label_column: LabelColumn = 1,
