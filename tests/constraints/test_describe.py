@@ -119,6 +119,11 @@ SENTENCES: list[tuple[Any, str]] = [
         "In every sentence that has a token where the label is A, the expected count of B is at "
         "least 1, as a hard constraint.",
     ),
+    (
+        (exists("A") & ~exists("B")).implies(count("C") <= 2),
+        "In every sentence that has a token where the label is A and no token where the label is B, the expected "
+        "count of C is at most 2, as a hard constraint.",
+    ),
     (exactly(2, "A"), "In every sentence the expected count of A is exactly 2, as a hard constraint."),
     (
         at_most(1, label("A") & previous("B")),
@@ -150,6 +155,8 @@ ROUND_TRIPS: list[Any] = [
     length("A", at_least=2, at_most=3),
     ordered("A", "B", "C"),
     exists(label("A") & previous("B")).implies(count("A") <= 2),
+    (~exists("A")).implies(count("B") <= 0),
+    (exists("A") & ~exists("B") & exists(word == "x")).implies(exists("C")),
     word.isin("x", "y", ignore_case=True).implies(position.from_end >= 2),
     at_least(2, "A"),
 ]

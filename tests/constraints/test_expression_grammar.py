@@ -77,6 +77,8 @@ def test_text_that_is_too_long_is_refused():
         "each_label(lambda L: starts(L) <= 1, but=['O'])",
         "each_label(lambda L: length(L, at_least=2, at_most=9), but=['O'])",
         "ordered('A', 'B', 'C')",
+        "(~exists(label('A'))).implies(count('V') >= 1)",
+        "(exists(label('A')) & ~exists(label('B'))).implies(count('V') >= 1)",
         "exists((word == 'a') & ~(label('V') | previous('N'))).implies(count('V') >= 1)",
         " | ".join(["label('V')"] * DEEPEST),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import and_
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trellis import constraints as tc
+from trellis.constraints.context import Context
+from trellis.constraints.reduction import Outputs
 from trellis.errors import InfeasibleError
 
 from .plain import Case, DrawnConstraint, any_constraints, cases, comparisons, rules
@@ -112,6 +116,32 @@ def test_implications_between_statements_are_exact_for_every_output(data: st.Dat
             somewhere = any(condition.holds(sentence, y, t) for t in range(len(sentence)))
             broken |= somewhere != absent and then.violations(output)[i] > TOLERANCE
         assert bool(violations(soft, case.encode(output))) == broken
+
+
+@given(st.data())
+@settings(max_examples=30)
+def test_premises_joined_by_and_are_exact_for_every_output(data: st.DataObject) -> None:
+    case = data.draw(cases())
+    n = data.draw(st.integers(2, 3))
+    premises = [(data.draw(rules(case, depth=1)), data.draw(st.booleans())) for _ in range(n)]
+    then = data.draw(comparisons(case, scopes=("default",)))
+    statements = [~tc.exists(rule.rule) if absent else tc.exists(rule.rule) for rule, absent in premises]
+    constraint = reduce(and_, statements).implies(then.constraint)
+    soft = case.compile(constraint.penalty(1.0, "linf"))
+    context = Context(case.batch, case.vocabulary, soft.parts)
+    for output in case.outputs():
+        applies = []
+        for sentence, y in zip(case.sentences, output, strict=True):
+            found = [any(rule.holds(sentence, y, t) for t in range(len(sentence))) for rule, _ in premises]
+            applies.append(all(some != absent for some, (_, absent) in zip(found, premises, strict=True)))
+        direct = [violation * holds for violation, holds in zip(then.violations(output), applies, strict=True)]
+        excess = soft.excess(soft.evaluate(case.encode(output)))
+        largest = [excess[soft.instance == i].max(initial=0) for i in range(len(case.sentences))]
+        assert nonzero(largest) == pytest.approx(nonzero(direct))
+        outputs = Outputs(context, np.sort(soft.parts.of(case.encode(output))))
+        alone, tested = (one.tested(outputs) for one in (then.constraint, constraint))
+        assert np.array_equal(tested.places, alone.places * np.array(applies))
+        assert np.array_equal(tested.broken, alone.broken * np.array(applies))
 
 
 @given(st.data())

@@ -142,6 +142,14 @@ class Comparison(Constraint):
             )
         return exists(mine | theirs)
 
+    def __and__(self, other: Any) -> Any:
+        from trellis.constraints.implication import Conjunction, premises_of
+
+        statements = [one is not None for one in (self.existing(), self.absent())]
+        if not any(statements) or not isinstance(other, Comparison | Conjunction):
+            return super().__and__(other)
+        return Conjunction((*premises_of(self), *premises_of(other)))
+
     def __invert__(self) -> Comparison:
         present, absent = self.existing(), self.absent()
         if present is not None:

@@ -123,7 +123,7 @@ class Constraint(ABC):
             "statements are written | and ~"
         )
 
-    def __and__(self, other: Any) -> NoReturn:
+    def __and__(self, other: Any) -> Any:
         raise ConstraintError(
             f"list {self.code()} and {other!r} as two constraints: all constraints of a list must hold"
         )

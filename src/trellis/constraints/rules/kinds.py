@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
 from typing import Any
 
 from trellis.constraints.arcs import DIRECTIONS, arcs, root
@@ -39,6 +41,7 @@ from trellis.errors import DataError, UnknownNameError
 STRENGTH_KEYS = ("strength", "slack", "penalty", "norm")
 BOUND_KEYS = ("at_least", "at_most", "exactly", "between")
 SCOPE_KEYS = ("per", "per_column")
+IF_SOME_KEYS = ("if_some_label", "if_all_labels", "if_no_label", "if_some_word", "if_some_word_in")
 SCOPES = ("token", "sentence", "corpus", "word")
 END_KEYS = ("head_word", "head_column", "head_root", "child_word", "child_column")
 ARC_KEYS = (*END_KEYS, "direction", "distance", "given_heads", "ignore_case")
@@ -276,9 +279,10 @@ def _one_per_pair(section: Section) -> Constraint:
 
 
 def _statement(section: Section) -> Constraint:
-    """if some token has A then some token has B, and their opposites."""
+    """if some token has A, and some token has B, then some token has C, and their opposites."""
     conditions = {
         "if_some_label": lambda key: exists(label(*section.label_names(key))),
+        "if_all_labels": lambda key: reduce(and_, (exists(label(name)) for name in section.label_names(key))),
         "if_no_label": lambda key: at_most(0, label(*section.label_names(key))),
         "if_some_word": lambda key: exists(word.isin(*section.texts(key), ignore_case=section.flag("ignore_case"))),
         "if_some_word_in": lambda key: exists(
@@ -287,10 +291,11 @@ def _statement(section: Section) -> Constraint:
     }
     present = [key for key in conditions if key in section]
     wanted = [key for key in ("then_some_label", "then_no_label") if key in section]
-    if len(present) != 1 or len(wanted) != 1:
-        section.fail(f"the rule needs one of {', '.join(conditions)} and one of then_some_label, then_no_label")
+    if not present or len(wanted) != 1:
+        section.fail(f"the rule needs one or more of {', '.join(conditions)}, and then_some_label or then_no_label")
     then = exists if wanted[0] == "then_some_label" else lambda rule: at_most(0, rule)
-    return conditions[present[0]](present[0]).implies(then(label(*section.label_names(wanted[0]))))
+    condition = reduce(and_, (conditions[key](key) for key in present))
+    return condition.implies(then(label(*section.label_names(wanted[0]))))
 
 
 @dataclass(frozen=True)
@@ -327,7 +332,7 @@ KINDS: tuple[RuleKind, ...] = (
     RuleKind(("trust_column",), ("at_least", "per", *STRENGTH_KEYS), _trusted),
     RuleKind(
         ("then_some_label", "then_no_label"),
-        ("if_some_label", "if_no_label", "if_some_word", "if_some_word_in", "ignore_case", *STRENGTH_KEYS),
+        (*IF_SOME_KEYS, "ignore_case", *STRENGTH_KEYS),
         _statement,
     ),
     RuleKind(ARGUMENT_KEYS, ("if_relation", *STRENGTH_KEYS), _argument_types),
