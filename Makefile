@@ -20,10 +20,10 @@ BENCHMARKS := $(filter-out _%,$(patsubst benchmarks/%.py,%,$(sort $(wildcard ben
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo dist docs gallery kernels test lint format bench clean distclean
+.PHONY: help install demo dist docs gallery kernels test test-neural lint format bench clean distclean
 
 help:  ## show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | \
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
 		awk -F':.*## ' '{ printf "  make %-18s %s\n", $$1, $$2 }'
 	@echo "  make bench-<name>       one benchmark: $(or $(BENCHMARKS),none yet)"
 
@@ -35,6 +35,10 @@ demo: $(PACKAGE)  ## a short tour of what works
 
 test: $(DEV)  ## all tests, the examples in docstrings and those of the README
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+test-neural: $(DEV)  ## the tests of trellis.neural, with PyTorch (some 200 MB), which `make test` skips without it
+	$(PIP) install --editable '.[torch,transformers]'
+	$(BIN)/python -m pytest -n $(WORKERS) tests/neural src/trellis/neural $(ARGS)
 
 lint: $(DEV)  ## ruff, mypy in strict mode, the layers
 	$(BIN)/ruff check .

@@ -156,6 +156,12 @@ def trees(table: Table) -> None:
     assert differ(table.row("20"))
 
 
+def neural(table: Table) -> None:
+    assert differ([table.row("5")[0], *table.row("3")[:2]])
+    assert min(table.row("UAS, LAS")) > 0.0
+    assert 0.0 < table.row("F1")[0] < 100.0
+
+
 def weak(table: Table) -> None:
     assert differ(table.row("| plain HMM |") + table.row("| default |"))
 
@@ -165,7 +171,7 @@ CHECKS: dict[str, Callable[[Table], None]] = {
     "align-defaults": align_defaults,
     "citations": citations, "crf": crf, "dmv": dmv, "engine": engine, "extract": extract, "frameworks": frameworks,
     "induction": induction, "jlis": jlis, "lclr": lclr, "margin": margin, "multiview": multiview,
-    "mt": mt, "relations": relations, "transfer": transfer, "trees": trees, "weak": weak,
+    "mt": mt, "neural": neural, "relations": relations, "transfer": transfer, "trees": trees, "weak": weak,
 }  # fmt: skip
 """What must differ in the table of a benchmark. One that is not listed must print numbers that are not all the same."""
 
@@ -173,6 +179,8 @@ CHECKS: dict[str, Callable[[Table], None]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_small_run_prints_a_table_that_is_computed(name, monkeypatch, tmp_path):
+    if name == "neural":
+        pytest.importorskip("torch", reason="needs PyTorch: pip install 'trellis-learn[torch]'")
     table = Table(run_small(name, monkeypatch, tmp_path))
     assert not BAD.search(table.text), table.text
     found = numbers(table.text)

@@ -126,7 +126,7 @@ class BiLSTM(Encoder):
 
     def _check_settings(self) -> None:
         self._check_whole(word_size=0, char_size=0, tag_size=0, hidden=1, layers=1, min_count=1)
-        self._check_within(dropout=(0.0, 0.9), word_dropout=(0.0, 0.9))
+        self._check_within(layers=(1, 32), dropout=(0.0, 0.9), word_dropout=(0.0, 0.9))
         if self.vectors is not None and not isinstance(self.vectors, WordVectors):
             raise DataError(f"vectors must be a WordVectors, got {self.vectors!r:.80}")
         if not (self.word_size or self.char_size or self.tag_size or self.vectors is not None):
