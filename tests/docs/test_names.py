@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import dataclasses
 import importlib
-import importlib.util
 import inspect
 import pkgutil
 import re
@@ -83,9 +82,13 @@ def member(owner: Any, name: str) -> Any:
 def modules() -> dict[str, ModuleType]:
     found = {}
     for info in pkgutil.walk_packages(trellis.__path__, "trellis."):
-        optional = info.name.startswith("trellis.neural.") and importlib.util.find_spec("torch") is None
-        if not info.name.endswith("__main__") and not optional:
+        if info.name.endswith("__main__"):
+            continue
+        try:
             found[info.name] = importlib.import_module(info.name)
+        except ModuleNotFoundError as error:
+            if (error.name or "trellis").startswith("trellis"):
+                raise  # others are optional dependencies that are not installed
     return found
 
 

@@ -27,7 +27,8 @@ WITH_PYTHON = [name for name, blocks in BLOCKS.items() if any(b.language == "pyt
 WITH_COMMANDS = [name for name, blocks in BLOCKS.items() if any(commands_of(b) for b in blocks)]
 DECIMAL, ANY_DECIMAL = re.compile(r"\d+\\\.\d+"), r"(\\d+\\.\\d+)"
 
-NEEDS = {"neural.md": ("torch",),
+NEEDS = {
+    "neural.md": ("torch",),
     "integrations/spacy.md": ("spacy",),
     "integrations/frames.md": ("pandas", "polars", "pyarrow"),
     "integrations/scikit-learn.md": ("sklearn", "pandas"),

@@ -273,7 +273,8 @@ class ProjectedLearner(Learner):
             step, score=None if score is None else lambda _: score(),
             known=None if self.checkpoint is None else self._known(training.batch, constraints=step.rows),
             # projections that are stopped early give a bound, which may fall
-            rises=self.max_evaluations >= PATIENT, beta=None if training.use_labelled else self.beta,
+            rises=self.max_evaluations >= PATIENT and getattr(training.model, "rises", True),
+            beta=None if training.use_labelled else self.beta,
             unsolved=f"KKT residual; projection_tol {self.projection_tol:g}). Allow more `max_evaluations` than "
             f"{self.max_evaluations}, raise `projection_tol`, or give the constraint slack or a penalty",
             **changes,

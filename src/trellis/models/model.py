@@ -30,6 +30,7 @@ class Model(Protocol):
 
     discriminative: bool
     label_names_: Vocabulary
+    # A model whose M-step is not exact says ``rises = False``: its objective may fall.
     # A model may have ``outputs_are``, what it predicts: views of one learner must have it in common.
 
     def encode(self, X: Any, y: Any = None, weights: Any = None, fit: bool = False) -> Batch:

@@ -64,6 +64,10 @@ class Views:
         return all(member.discriminative for member in self.members)
 
     @property
+    def rises(self) -> bool:
+        return all(getattr(member, "rises", True) for member in self.members)
+
+    @property
     def copies(self) -> int:
         """How many distributions are projected at once: γ of full agreement."""
         return len(self.members) if self.maps is None else 1

@@ -347,7 +347,8 @@ class NeuralModel(SavedEstimator):
             for name, one in empty.state_dict().items()
         }
         checked = check_arrays(table, own)
-        net = empty.to_empty(device="cpu") if self.encoder_ is not None else self._build()
+        with torch.random.fork_rng(devices=[]):
+            net = self._build()  # as large as its arrays, which have been compared
         net.load_state_dict({name: torch.from_numpy(one) for name, one in checked.items()})
         self._take(net)
 
