@@ -161,7 +161,7 @@ def main() -> None:
     made.add_argument("--unlabelled", type=int, default=150, help="unlabelled texts under --rules")
     made.add_argument("--sentences", type=int, default=256, help="chains at once")
     given = arguments(
-        made, trees=True, chunks=True, passes=2, sizes=[3, 5], sentences=4,
+        made, trees=True, chunks=True, passes=1, sizes=[3, 5], sentences=4,
         rules=["examples/citations"], labelled=[3], draws=1, unlabelled=4, systems=["network", "network, PR"],
     )  # fmt: skip
     if given.sizes:
