@@ -141,6 +141,31 @@ def test_search_finds_the_best_output_at_its_price(
         assert found.value[0] == pytest.approx((value - price).max(), abs=1e-6)
 
 
+@EACH_RULE
+def test_search_finds_the_best_segmentation_at_its_price(
+    rule: Constraint, measure: Callable[[list[Field]], int]
+) -> None:
+    batch = batch_of(4)
+    parts = SegmentParts(batch.offsets, 3, 2)
+    scores = parts.zeros().add(np.arange(parts.n_parts), np.random.default_rng(2).normal(size=parts.n_parts))
+    every = list(possible(4, adjacent=True))
+    value = np.array([scores.score(np.array(codes, dtype=np.int32))[0] for codes in every])
+    broken = np.array([measure(fields(codes)) for codes in every])
+    for one, price in ((rule.penalty(0.7), 0.7 * broken), (rule, np.where(broken > 0, np.inf, 0.0))):
+        found = decode(scores, compile_constraints(one, batch, LABELS, parts))
+        assert found.value[0] == pytest.approx((value - price).max(), abs=1e-6)
+
+
+def test_lengths_that_segments_tell_apart_are_parts_that_are_forbidden() -> None:
+    batch = batch_of(6, 2)
+    parts = SegmentParts(batch.offsets, 3, 4)
+    scores = parts.zeros().add(np.arange(parts.n_parts), np.random.default_rng(2).normal(size=parts.n_parts))
+    rows = compile_constraints(length("A", at_least=2, at_most=3), batch, LABELS, parts)
+    found = project(scores, rows, 1.0, at=np.arange(parts.n_parts)).posterior
+    assert found.at(np.array([parts.segment(t, n, 0) for t in range(6) for n in (1, 4)])).max() == 0
+    assert found.at(np.array([parts.segment(t, 2, 0) for t in range(1, 6)])).min() > 0
+
+
 def test_a_projection_shortens_and_orders_fields_in_expectation() -> None:
     batch = batch_of(5, 4)
     scores = random_chain(batch, 5)

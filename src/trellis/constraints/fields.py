@@ -7,6 +7,10 @@ With s(t) = [a field of A starts at t] and sentences of n tokens:
                    Σ_u max(m − n + u, 0) · s(u) ≤ 0         every sentence: fields that its end cuts short
     at most m      [y_t = A] ≤ Σ_{t−m<u≤t} s(u)             every token t
 
+    on segmentations, whose parts are segments of l tokens that end with t, as far as they tell lengths apart:
+    at least m     Σ_t,l max(m − l, 0) · [segment of A] ≤ 0       every sentence
+    at most m      Σ_t,l max(l − m, 0) · [segment of A] ≤ 0       every sentence
+
 Lengths are the inequalities of minimum and maximum up-times (Rajan and Takriti 2005). All rows are exact for every
 single output, whose violations add up to the number of pairs of fields in the wrong order, of tokens that are missing
 from short fields, and of tokens beyond the maximum.
@@ -99,9 +103,9 @@ class FieldLength(Constraint):
         made = []
         for name in self.labels:
             if self.low is not None:
-                made += [_missing_rows(context, name, self.low), _cut_rows(context, name, self.low)]
+                made += _missing(context, name, self.low)
             if self.high is not None:
-                made.append(_surplus_rows(context, name, self.high))
+                made += _surplus(context, name, self.high)
         return made
 
     def tested(self, outputs: Outputs) -> TestedPlaces:
@@ -177,6 +181,37 @@ def _window(context: Context, name: str, length: int, sign: float) -> Terms:
     slots = np.arange(context.n_slots)
     end = slots + np.minimum(length, context.from_end + 1)
     return _spread(entries_of(_start(name), context), slots, end, sign)
+
+
+def _missing(context: Context, name: str, low: int) -> list[RowBlock]:
+    """Tokens missing from fields."""
+    told = context.parts.segment_lengths
+    if low <= told:
+        subject = f"the number of tokens missing from {name} segments"
+        return [_segment_rows(context, name, np.maximum(low - np.arange(1, told + 1), 0), subject)]
+    return [_missing_rows(context, name, low), _cut_rows(context, name, low)]
+
+
+def _surplus(context: Context, name: str, high: int) -> list[RowBlock]:
+    """Tokens of fields beyond the maximum."""
+    told = context.parts.segment_lengths
+    if high < told:
+        subject = f"the number of tokens of {name} segments beyond {high}"
+        short = _segment_rows(context, name, np.maximum(np.arange(1, told + 1) - high, 0), subject)
+        return [short, _surplus_rows(context, name, told)]  # the last length stands for longer ones too
+    return [_surplus_rows(context, name, high)]
+
+
+def _segment_rows(context: Context, name: str, excess: IntArray, subject: str) -> RowBlock:
+    """Σ_t,l excess[l − 1] · [a segment of l tokens ends with t] ≤ 0, in every sentence."""
+    units, (label,) = instance_units(context), np.flatnonzero(context.label_set((name,)))
+    at = np.flatnonzero(excess)
+    slot, which = (index.reshape(-1) for index in np.meshgrid(np.arange(context.n_slots), at, indexing="ij"))
+    fits = which <= context.from_start[slot]
+    slot, which = slot[fits], which[fits]
+    part = np.asarray(context.parts.segment(slot, which + 1, label))
+    terms: Terms = units.row[slot], part, excess[which].astype(np.float64), np.zeros(len(units))
+    return _rows(context, units, [terms], 0.0, subject)
 
 
 def _missing_rows(context: Context, name: str, low: int) -> RowBlock:

@@ -40,6 +40,8 @@ class Parts(ABC):
     """Whether there are parts (slot, label)."""
     has_again = False
     """Whether there are parts that say of a slot that a field begins there beside another one of its label."""
+    segment_lengths = 0
+    """Segments of 1, 2, ... up to so many tokens have parts of their own; the last one is also that of longer ones."""
     has_variables = False
     """Whether slots are variables of several kinds, each with labels of its own."""
 
@@ -179,6 +181,10 @@ class Parts(ABC):
     def again(self, slot: Any, label: Any) -> Any:
         """The part "a field of the label ends before the slot, and another one of it begins there"."""
         self._refuse("fields beside their like")
+
+    def segment(self, slot: Any, length: Any, label: Any) -> Any:
+        """The part "a segment of the label and this many tokens ends with the slot"."""
+        self._refuse("segments")
 
     def grid(self) -> IntArray:
         """Parts of all labels (n_slots, n_labels)."""

@@ -63,6 +63,10 @@ class SegmentParts(SequenceParts):
     outputs_are = "segmentations"
     has_again = True
 
+    @property
+    def segment_lengths(self) -> int:  # type: ignore[override]
+        return self.longest
+
     @cached_property
     def cells(self) -> IntArray:
         """How many parts of each family a slot has."""
