@@ -1,4 +1,4 @@
-"""The ``trellis`` command: its frame and what its commands share. The commands themselves are with the applications."""
+"""The ``trellis`` command and what its subcommands share. The subcommands themselves are in the applications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line's frame: it collects the commands of the applications, and says how a run ends.
+"""The command-line application: it collects the commands of all tasks and sets exit codes.
 
 | what happened | on stderr | exit code |
 | --- | --- | --- |

@@ -1,4 +1,4 @@
-"""What commands check before work starts: that files can be written, and that nothing precious is in their place.
+"""Checks before work starts: files can be read and written, and nothing valuable is overwritten.
 
 found                                                        answer
 two inputs from standard input, or from one pipe             refused: each would get some of the lines

@@ -1,4 +1,4 @@
-"""How an application adds a command to the program, and what a command says to flags that people type out of habit.
+"""Registration of the commands of applications, and hints for common mistakes in options.
 
 A command is built when it is called. Until then the program knows its name and its help, so that ``trellis --help``
 looks at no option and imports no estimator.

@@ -1,4 +1,4 @@
-"""Printing what users wrote as they wrote it: no markup, no emoji codes, and nothing that a terminal would obey."""
+"""Printing text of users verbatim: without markup, emoji codes or terminal control characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``trellis evaluate``: outputs against gold. One option a kind of output; ``MODES`` says which function serves it.
+"""``trellis evaluate``: predictions against gold. ``MODES`` maps each kind of output to its function.
 
 Without an option fields are compared, as ``trellis extract predict`` writes them.
 

@@ -1,4 +1,4 @@
-"""``trellis info``: what this installation runs on, and whether its kernels are compiled already."""
+"""``trellis info``: versions, hardware, and which kernels are already compiled."""
 
 from __future__ import annotations
 

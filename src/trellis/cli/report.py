@@ -1,4 +1,4 @@
-"""``trellis report``: one HTML page about a model on some text, or about a run."""
+"""``trellis report``: an HTML report about a model on a text, or about a training run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known: expressions over counts of parts, compiled to sparse rows."""
+"""Constraints: expressions over counts of parts, compiled to sparse rows."""
 
 from trellis.constraints.arcs import arcs, root
 from trellis.constraints.comparison import at_least, at_most, exactly, exists

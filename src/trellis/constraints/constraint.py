@@ -1,4 +1,4 @@
-"""What every constraint has: a name, a strength, a sentence that says it, and rows to compile to."""
+"""Base class of constraints: a name, a strength, a description in words, and rows to compile to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Atoms of token rules that speak of labels: this token's, the one before, whether they differ; tag dictionaries."""
+"""Atoms of token rules about labels: this token's, the one before, whether they differ; tag dictionaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text in, ragged arrays out: documents, readers, writers, vocabularies, batches.
+"""Documents, readers, writers, vocabularies, and batches of flat arrays.
 
 Readers and writers are found here by name, and loaded on first use:
 

@@ -1,4 +1,4 @@
-"""What the arrays of a model must be: said once per class as a table, and checked before a kernel sees them.
+"""Specification of a model's arrays: declared once per class as a table, and checked before a kernel sees them.
 
 A kernel trusts its arrays, so that one whose offsets are wrong reads memory that is not its own. Each class has a
 table "array: type, shape in named sizes, range, order"; sizes are given by vocabularies, or else by the first array

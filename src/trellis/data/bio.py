@@ -1,4 +1,4 @@
-"""Labels that say where fields begin: B-X and I-X, and what is left of them where nothing else could be meant.
+"""BIO labels: B-X and I-X mark where fields begin, and are reduced to X where this is unambiguous.
 
 every token        B-X begins a field of X, I-X goes on with it, O is in none                 "BIO" columns
 where needed       X, and B-X for a token that begins a field right after another one of X    what is worked with

@@ -1,4 +1,4 @@
-"""Checks of arguments that people give: lists of instances, lists of labels, pairs, whole numbers.
+"""Checks of arguments: lists of instances, lists of labels, pairs, whole numbers.
 
 A wrong argument is a :class:`~trellis.errors.DataError` that says what was expected and what was found.
 """

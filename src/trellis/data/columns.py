@@ -1,4 +1,4 @@
-"""Column files: a word a line, its label and what else is known beside it, a blank line between sentences.
+"""Column files: one word per line with its label and further columns, and a blank line between sentences.
 
     The     DET
     dog     NOUN

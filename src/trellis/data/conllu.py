@@ -1,4 +1,4 @@
-"""CoNLL-U: ten tab-separated columns a word, comments before a sentence, a blank line after it.
+"""CoNLL-U: ten tab-separated columns per word, comments before a sentence, a blank line after it.
 
     ID  FORM  LEMMA  UPOS  XPOS  FEATS  HEAD  DEPREL  DEPS  MISC        https://universaldependencies.org/format.html
 

@@ -1,4 +1,4 @@
-"""Fingerprints by content: what must be the same for a run to be gone on from.
+"""Fingerprints by content: what must be unchanged for a run to be resumed.
 
 Two things have one fingerprint if they have the same values, whatever their addresses: arrays by their bytes, objects
 by their fields, functions by their code. So the data, the compiled rows and the settings of a run can be compared

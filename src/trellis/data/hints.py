@@ -1,4 +1,4 @@
-"""Values of JSON against type hints: what a constructor or a dataclass asks for is what a file may hold."""
+"""Validation of JSON values against the type hints of a constructor or a dataclass."""
 
 from __future__ import annotations
 

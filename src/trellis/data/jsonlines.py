@@ -1,4 +1,4 @@
-"""JSON lines: one object a line, with a list of words and, where known, a list of labels beside it.
+"""JSON lines: one object per line, with a list of words and, if known, a list of labels.
 
     {"tokens": ["time", "flies"], "labels": ["NOUN", null]}
 

@@ -1,4 +1,4 @@
-"""Pairs of texts in a file: left TAB right, and TAB answer where it is known.
+"""Pairs of texts in a file: left TAB right, or left TAB right TAB answer.
 
 An answer is one of 1, +1, yes, true and 0, -1, no, false. Every line of a file has as many columns as the first.
 """

@@ -1,4 +1,4 @@
-"""Texts of tables: CSV with a header, and Parquet; a row for each text.
+"""Texts in tables: CSV with a header, and Parquet, with one row for each text.
 
 A table has a column "text", or "tokens" with lists of strings and, where they are known, "labels" with lists of labels.
 In CSV, which has no lists, tokens and labels are separated by spaces.

@@ -1,4 +1,4 @@
-"""Plain tokenised text: one sentence a line, words parted by spaces or tabs.
+"""Plain tokenised text: one sentence per line, words separated by spaces or tabs.
 
 An empty line is an empty sentence, so that the lines of two files that are translations of each other stay side
 by side. Runs of spaces and tabs part words once; other white space (a no-break space) belongs to its word, but for a

@@ -1,4 +1,4 @@
-"""Texts of extraction, from and to files. The ending of a name says what a file holds.
+"""Reading and writing texts for extraction. The file extension determines the format.
 
 .tsv .conll .col      columns: a token a line, its label beside it, a blank line between texts
 .jsonl .ndjson        JSON lines: {"text": .., "fields": [{"label", "start", "end"}]}, or tokens and labels as lists

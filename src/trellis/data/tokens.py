@@ -1,4 +1,4 @@
-"""Raw text cut into tokens, each with the characters it came from, so that what is found points into the original.
+"""Tokenisation of raw text: each token keeps its character offsets, so that results refer to the original text.
 
 Every character that is no white space belongs to exactly one token, and a token is text[start:end]. A word is, in
 this order of preference: an address of the web or of mail; a number with its inner points, commas, colons, slashes and

@@ -1,4 +1,4 @@
-"""A batch that is seen in several ways: one batch a view, over the same instances."""
+"""A batch with several views: one batch for each view, over the same instances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A vocabulary: names and the numbers that stand for them in arrays."""
+"""A vocabulary: names and their numbers in arrays."""
 
 from __future__ import annotations
 

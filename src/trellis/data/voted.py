@@ -1,4 +1,4 @@
-"""Texts with the guesses of labelling functions: what weak supervision starts from.
+"""Texts with the votes of labelling functions: the input of weak supervision.
 
 A *vote* is one function's guess at one token. It is the name of a label (``B-Disease``, ``O``, ``POSITIVE``), or None
 where the function abstains. Spans become votes in the BIO way: the first token ``B-TYPE``, the others ``I-TYPE``.

@@ -1,4 +1,4 @@
-"""Where shards run: in this thread, on a thread pool, or on a Dask cluster, with the same bits everywhere."""
+"""Where shards run: in this thread, on a thread pool, or on a Dask cluster, with bit-identical results."""
 
 from trellis.engine.choice import engine_for, threads_for
 from trellis.engine.chunks import by_chunks, chunks

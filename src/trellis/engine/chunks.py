@@ -1,4 +1,4 @@
-"""New text without end: a run of it is held at a time, worked on and let go.
+"""Streams of new text: one chunk at a time is read, processed and released.
 
 A run has enough for every thread and no more, so that memory depends on threads and not on the text. Where one ends
 changes nothing in the results: constraints that tie instances together shape training alone.

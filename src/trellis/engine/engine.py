@@ -1,4 +1,4 @@
-"""What an engine promises: items put somewhere, and pure work on them, pass after pass.
+"""The interface of an engine: it stores items and runs pure functions on them, pass after pass.
 
     placed = engine.place(items)                 a shard's data and what is made of it, where it will be worked on
     placed.run(work, parameters)                 work(parameters, item, state) -> (result, new state), for every item

@@ -1,4 +1,4 @@
-"""Numba's cache of compiled kernels, guarded: what is wrong with it costs time, and never a run.
+"""Numba's cache of compiled kernels, guarded: a broken cache costs time but never stops a run.
 
 A file that was cut short (by a full disk, a copy that was stopped) is dropped, and the kernel compiled again. A kernel
 that cannot be kept is compiled in every run, with one warning that says why. On a terminal a line says that kernels are

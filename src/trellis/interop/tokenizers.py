@@ -1,4 +1,4 @@
-"""Subwords of Hugging Face tokenizers and the tokens of documents, brought together by characters."""
+"""Subwords of Hugging Face tokenizers aligned with the tokens of documents by characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loops: unified EM, constraint-driven learning, and what is around them."""
+"""Learners: unified EM, constraint-driven learning, and related methods."""
 
 from trellis.constraints.penalties import Violations, count_violations
 from trellis.learn.ccm import CCM

@@ -1,4 +1,4 @@
-"""The E-step of views with labels of their own: the nearest posteriors that agree through maps of labels.
+"""The E-step of views with different labels: the nearest posteriors that agree through maps of labels.
 
     q = argmin Σ_i KL(q_i ‖ p_i)     s.t.  classes of labels have the same probabilities in all views
 

@@ -1,4 +1,4 @@
-"""The gradient of the objective itself in place of M-steps (Berg-Kirkpatrick et al. 2010, algorithm 2).
+"""Gradient ascent on the objective instead of M-steps (Berg-Kirkpatrick et al. 2010, algorithm 2).
 
     ∇_w max_q T(q, w) = E_q*[∇_w log p_w(x, y)] + ∇_w log prior(w)
 

@@ -1,4 +1,4 @@
-"""GE: generalized expectation, a model whose own expectations are near what is known.
+"""GE: generalized expectation, which fits a model's expectations to targets.
 
     max_θ  L(θ) − Σ_g distance_g( E_θ[φ], b ) + log prior(θ)                              (Ganchev et al. 2010, eq. 33)
 

@@ -1,4 +1,4 @@
-"""The E-step of CoDL: the constrained argmax of every free instance, and what the model counts in it.
+"""The E-step of CoDL: the constrained argmax of every unlabelled instance, and the statistics of it.
 
 In the picture of unified EM it is γ = −∞: the posterior is one output that obeys the constraints.
 """

@@ -1,4 +1,4 @@
-"""MultiView: models on different views of the same instances, trained so that they agree where nothing is labelled.
+"""MultiView: models on different views of the same instances, trained to agree on unlabelled instances.
 
     min_θ  Σ_i L_i(θ_i) + c E_U[ B(p_1, p_2, ...) ]                                 (Ganchev et al. 2010, eq. 47, 53)
 

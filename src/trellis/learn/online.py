@@ -1,4 +1,4 @@
-"""Stepwise EM: an M-step after every mini-batch, from statistics that forget slowly.
+"""Stepwise EM: an M-step after every mini-batch, from statistics with slow decay.
 
     s ← (1 − η_k) s + η_k (N / n) ŝ,      η_k = (k + 2)^−κ,  κ in (0.5, 1]
 

@@ -1,4 +1,4 @@
-"""UEM: one learner for EM and all its relatives. Each is a setting of γ, constraints and strengths.
+"""UEM: one learner for EM and its variants, which differ in γ, constraints and strengths.
 
 E-step   q = argmin_{q obeys the constraints} Σ γ q log q − q log p_θ          (Samdani et al. 2012, eq. 7, algorithm 1)
 M-step   θ = argmax E_q[log p_θ] + log prior(θ)

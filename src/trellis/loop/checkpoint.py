@@ -1,4 +1,4 @@
-"""A run between two rounds: written to one file, and resumed from it to the same bits.
+"""Checkpoints: the state of a run between two rounds in one file, from which it resumes bit-identically.
 
 A round is a function of the parameters, of the step's state and of the random generator, so these are what a checkpoint
 holds; the best restart so far goes along.

@@ -1,4 +1,4 @@
-"""What happened in each round of learning: kept, plottable, saved as JSON lines."""
+"""History of a run: a record of each round, which can be plotted and saved as JSON lines."""
 
 from __future__ import annotations
 

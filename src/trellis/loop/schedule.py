@@ -1,4 +1,4 @@
-"""γ by the round: a number, a list, a function, or annealing from one value to another.
+"""Schedules of γ over rounds: a number, a list, a function, or annealing from one value to another.
 
 γ: ∞ → 1 is deterministic annealing, γ: 1 → 0 ends in hard EM (Samdani et al. 2012, sec. 2; Chang 2011, sec. 4.3)
 """

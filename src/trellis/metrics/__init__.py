@@ -1,1 +1,1 @@
-"""Measures of how good outputs are: errors of alignments, taggings, clusterings."""
+"""Evaluation measures for alignments, fields, trees, relations, induced states and rankings."""

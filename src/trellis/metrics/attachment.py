@@ -1,4 +1,4 @@
-"""Attachment scores: of how many words the head, and the relation to it, is right.
+"""Attachment scores: the share of words with the correct head, and with the correct head and relation.
 
     UAS = right heads / words,      LAS = words whose head and relation are right / words
 

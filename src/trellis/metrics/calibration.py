@@ -1,4 +1,4 @@
-"""Whether probabilities are what they say: of things given 0.8, four of five should be right.
+"""Calibration of probabilities: of answers with probability 0.8, four in five should be correct.
 
 expected calibration error   Σ_bins (n_bin / n) |share right in the bin − mean probability in it|
 """

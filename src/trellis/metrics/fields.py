@@ -1,4 +1,4 @@
-"""How good extracted fields, entities and relations are: accuracy of tokens, precision, recall and F1, confusions.
+"""Scores of extracted fields, entities and relations: token accuracy, precision, recall, F1 and confusions.
 
 token accuracy   share of the tokens with the right label, whether or not it says that a field begins
 field F1         a field (a run of tokens with one label) counts as found if label, first and last token are right

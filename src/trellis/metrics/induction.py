@@ -1,4 +1,4 @@
-"""Measures of induced states against gold tags, from how often each state stands beside each tag.
+"""Measures of induced states against gold tags, from the counts of each state with each tag.
 
 With the joint distribution P(s, g) of a token's state and tag, all entropies in bits:
 

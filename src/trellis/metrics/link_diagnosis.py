@@ -1,4 +1,4 @@
-"""What is behind an alignment error rate: curves, rare words, entropy (Graça et al. 2010, sec. 3.3 and 4).
+"""Diagnosis of an alignment error rate: curves, rare words, entropy (Graça et al. 2010, sec. 3.3 and 4).
 
 one-to-one   share of links whose two words have no other link
 entropy      −Σ_t w(t | s) log₂ w(t | s),   w(t | s) = expected links of s and t / expected links of s

@@ -1,4 +1,4 @@
-"""How well candidates are ranked: is the right one first, and how far down is it?
+"""Ranking measures: whether the correct candidate is first, and its mean reciprocal rank.
 
 accuracy = share of queries whose first candidate is right,      MRR = mean of 1 / rank of the right one
 """

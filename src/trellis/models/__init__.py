@@ -1,4 +1,4 @@
-"""Models p_θ over a structure: scores, collect, update; and, on their own, estimators in scikit-learn's manner."""
+"""Models p_θ over a structure: scores, collect, update; and estimators in the manner of scikit-learn."""
 
 from trellis.models.arc_labeller import ArcLabeller
 from trellis.models.arc_parser import ArcParser, ArcStatistics

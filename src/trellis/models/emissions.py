@@ -1,4 +1,4 @@
-"""Log-linear emissions: words that share features share what is learned of them (Berg-Kirkpatrick et al. 2010, eq. 1).
+"""Log-linear emissions: words with common features share parameters (Berg-Kirkpatrick et al. 2010, eq. 1).
 
     emission[w, k] = exp(f(w) · W[:, k]) / Z_k,      Z_k = Σ_w' exp(f(w') · W[:, k])
 

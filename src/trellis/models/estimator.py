@@ -1,4 +1,4 @@
-"""scikit-learn's habits without scikit-learn: constructor arguments are parameters, learned attributes end in ``_``.
+"""The conventions of scikit-learn: constructor arguments are parameters, learned attributes end in ``_``.
 
 ``clone``, ``GridSearchCV`` and ``Pipeline`` need ``get_params`` and ``set_params`` alone; they are written here so that
 scikit-learn stays optional. What it asks of an estimator beyond that (tags, its own NotFittedError) is

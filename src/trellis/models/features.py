@@ -1,4 +1,4 @@
-"""Features of tokens: from dictionaries or functions to a sparse matrix with one row a token.
+"""Features of tokens: from dictionaries or functions to a sparse matrix with one row per token.
 
 A token is described by
     a dictionary    {"word": "Paris", "capital": True, "length": 5}  ->  word=Paris: 1, capital: 1, length: 5

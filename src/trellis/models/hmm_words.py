@@ -1,4 +1,4 @@
-"""The text side of an HMM: words, and what else a column of tokens says, as numbers of the symbols that labels emit."""
+"""The vocabulary of an HMM: words and further columns of tokens as numbers of emitted symbols."""
 
 from __future__ import annotations
 

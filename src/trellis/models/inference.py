@@ -1,4 +1,4 @@
-"""Inference with a trained model over a batch: one object whose results are computed when they are first asked for.
+"""Inference with a trained model over a batch: one object whose results are computed on first access.
 
     Inference            the model alone
     ProjectedInference   q, the model's posterior projected onto constraints          (EM and its relatives)

@@ -1,4 +1,4 @@
-"""The words a generative tagger emits, and what it falls back on where it has seen little.
+"""The words that a generative tagger emits, and its back-off for rare and unknown words.
 
 Frequent words are emitted as themselves, rare ones as one symbol, some with few labels. A model may fall back on the
 form of a word,

@@ -1,4 +1,4 @@
-"""What every model offers a learner: the four verbs over parameters θ of a structure.
+"""The interface of a model to a learner: four methods over parameters θ of a structure.
 
 scores    log-potentials over the parts of a batch:  log p(x, y) of a generative model, and of a
           discriminative one anything that p(y | x) is proportional to the exponential of

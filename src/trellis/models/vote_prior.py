@@ -1,4 +1,4 @@
-"""What is assumed of labelling functions before anything is learned: their accuracy, and which count once.
+"""Prior of labelling functions: their accuracy, and which near-duplicates count as one.
 
 Counts of votes v of function j with labels y, if each function were right as often as assumed:
 

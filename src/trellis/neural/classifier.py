@@ -1,4 +1,4 @@
-"""NeuralClassifier: one label a row, whose scores come from a network.
+"""NeuralClassifier: a classifier of rows whose scores come from a network.
 
 p(y = k | x) ∝ exp net(x)_k
 """

@@ -1,4 +1,4 @@
-"""For training loops of one's own: a loss over structures with rules, a CRF layer, and decoding under rules.
+"""For custom training loops: a loss over structures with rules, a CRF layer, and decoding under rules.
 
     loss = Σ_i min_q KL(q_i ‖ p_i)          q agrees with the labels that are known, and obeys the constraints
 

@@ -1,4 +1,4 @@
-"""Agreement of several posteriors: the nearest distributions that say the same.
+"""Agreement of several posteriors: the nearest distributions with equal marginals.
 
     min_{q₁, q₂, ...} Σ_i γ q_i log q_i − q_i·score_i     s.t.  all q_i agree             (Ganchev et al. 2010, sec. 6)
 

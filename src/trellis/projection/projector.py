@@ -1,4 +1,4 @@
-"""The E-step that every learner shares: the nearest distribution that obeys what we know.
+"""The E-step of every learner: the nearest distribution that satisfies the constraints.
 
     q = argmin_q Σ γ q log q − q·score   s.t. E_q[φ] − b ≤ ξ, slack bounded or priced     (Samdani et al. 2012, eq. 8)
     q(y) ∝ exp((score(y) − λ·φ(y)) / γ)                                                    (Ganchev et al. 2010, eq. 7)

@@ -1,4 +1,4 @@
-"""Answers with probabilities against gold: precision and recall by threshold, and whether probabilities are true."""
+"""Answers with probabilities against gold: precision and recall by threshold, and calibration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of a trained model, whatever it is, or of a run: ``trellis report``.
+"""Reports of trained models of any kind, and of training runs: ``trellis report``.
 
 | model | shown |
 | --- | --- |

@@ -1,4 +1,4 @@
-"""decode: the best output of each instance, given scores and what is known about outputs.
+"""decode: the best output of each instance, given scores and constraints.
 
     y* = argmax_y  score(y) − Σ price of what y violates         (Chang 2011, eq. 3.3-3.4; prices: :mod:`prices`)
 

@@ -1,4 +1,4 @@
-"""What violations cost an output: the objective of constrained decoding.
+"""Penalties of violations: the objective of constrained decoding.
 
     value(y) = score(y) − Σ_g price_g(e_g(y)),      e_r(y) = (φ_r(y) − b_r)⁺,  or |φ_r(y) − b_r| for an equality
 

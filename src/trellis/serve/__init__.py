@@ -1,1 +1,1 @@
-"""Trained models behind HTTP: ``trellis serve``, and what a local page needs to be safe."""
+"""Trained models over HTTP: ``trellis serve``, and what a local page needs to be safe."""

@@ -1,4 +1,4 @@
-"""``trellis serve``: trained models behind HTTP."""
+"""``trellis serve``: trained models over HTTP."""
 
 from __future__ import annotations
 

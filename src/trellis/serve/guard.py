@@ -1,4 +1,4 @@
-"""What stands before a local server: who may ask, from which page, and how much.
+"""Protection of a local server: checks of host, origin, token and size of requests.
 
 Host     a name of this machine, on the loopback address: a page of another site whose name was made to mean 127.0.0.1
          (DNS rebinding) sends its own

@@ -1,4 +1,4 @@
-"""What each kind of model reads and answers over HTTP: one JSON object for each input.
+"""Requests and responses of each kind of model: one JSON object for each input.
 
 A result is the JSON object that the command line writes for the same input:
 

@@ -1,4 +1,4 @@
-"""The spaces of outputs, their parts, and exact inference in them."""
+"""Output spaces, their parts, and exact inference."""
 
 from trellis.structures.alignment import Alignment, AlignmentPosterior
 from trellis.structures.alignment_parts import AlignmentParts

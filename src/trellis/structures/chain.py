@@ -1,4 +1,4 @@
-"""Chain: each instance takes a sequence of labels, one a slot; scores factor over slots and boundaries.
+"""Chain: each instance takes a sequence of labels, one per slot; scores factor over slots and boundaries.
 
     score(y) = start[y_1] + Σ_t node_t[y_t] + Σ_{t>1} edge_t[y_{t−1}, y_t] + stop[y_n]
 

@@ -1,4 +1,4 @@
-"""What every structure offers: scores over the parts of its outputs, and exact queries of them.
+"""Base class of structures: scores over the parts of outputs, and exact queries.
 
     p(y) ∝ exp score(y),      score(y) = Σ_{parts of y} score(part)
 

@@ -1,4 +1,4 @@
-"""``trellis studio``: a page over a project folder, on this machine alone."""
+"""``trellis studio``: a local page over a project folder."""
 
 from __future__ import annotations
 

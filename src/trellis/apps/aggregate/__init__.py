@@ -1,4 +1,4 @@
-"""Weak labels: one labelling from the votes of several labelling functions."""
+"""Weak labels: combine the votes of several labelling functions."""
 
 CLASSES = {"Aggregator": "trellis.apps.aggregate.aggregator"}
 SECTIONS = {"Aggregator": "trellis.apps.aggregate.section:votes_page"}

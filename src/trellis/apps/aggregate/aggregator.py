@@ -1,4 +1,4 @@
-"""Weak labels: texts with the votes of several labelling functions in, one labelling with probabilities out.
+"""Weak labels: combine the votes of several labelling functions into labels with probabilities.
 
 A chain of true labels emits the functions' votes (:class:`~trellis.models.vote_hmm.VoteHMM`). It is learned by MAP-EM
 from the votes alone: the prior says that each function is right in nine of ten votes, and near-duplicate functions

@@ -1,4 +1,4 @@
-"""``trellis aggregate``: one labelling with probabilities from the guesses of several labelling functions.
+"""``trellis aggregate``: combine the votes of several labelling functions into labels with probabilities.
 
 As many results come out as texts went in, of all files in order. Results do not depend on the number of threads.
 """

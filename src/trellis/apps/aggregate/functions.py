@@ -1,4 +1,4 @@
-"""Labelling functions: callables, regular expressions, phrase lists, models and recorded answers that vote on texts.
+"""Labelling functions: functions, regular expressions, phrase lists, models and recorded answers that vote on texts.
 
     texts ──apply_functions──▶ documents with votes ──Aggregator──▶ labels ──Extractor.fit──▶ a model
 

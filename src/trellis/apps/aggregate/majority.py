@@ -1,4 +1,4 @@
-"""Votes without learning: what every aggregation of labelling functions is compared with."""
+"""Majority votes: the baseline without learning for the aggregation of labelling functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of an aggregator: what is estimated of each function, and the tokens on which it is least sure."""
+"""Report of an aggregator: estimates for each function, and the tokens with the least certain labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the votes of labelling functions look like: coverage, overlaps, conflicts, accuracy; and votes as a matrix.
+"""Summary of the votes of labelling functions: coverage, overlaps, conflicts, accuracy; and votes as a matrix.
 
 coverage(j)    share of items that function j votes on          items: tokens, or whole texts of one token each
 overlaps(j)    share on which another function votes too

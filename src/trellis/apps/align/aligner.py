@@ -1,4 +1,4 @@
-"""Word alignment, whole: texts in, links out.
+"""Aligner: word alignment of parallel text, from texts to links.
 
 >>> from trellis.apps.align.aligner import Aligner
 >>> pairs = [

@@ -1,4 +1,4 @@
-"""What a person knows of a text's links, read from files: given links and a dictionary."""
+"""Prior knowledge about links, read from files: known links and a dictionary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of ``trellis align`` that are no settings of the aligner."""
+"""Options of ``trellis align`` that are not settings of the aligner."""
 
 from __future__ import annotations
 

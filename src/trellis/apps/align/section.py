@@ -1,4 +1,4 @@
-"""The page of an aligner: posteriors of both directions before and after the constraints, links against gold."""
+"""Report of an aligner: posteriors of both directions before and after the constraints, links against gold."""
 
 from __future__ import annotations
 

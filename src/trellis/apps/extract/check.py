@@ -1,4 +1,4 @@
-"""What rules would do in texts, before anything is trained: where each applies, and where labels break it.
+"""Check rules without training: where each applies in texts, and where labels violate it.
 
 A rule applies at a token where its condition holds, or in a text whose labels it counts
 (:mod:`trellis.apps.extract.rule_places`). Labels test it at the places from which penalties are learned

@@ -1,4 +1,4 @@
-"""How sure an extractor is of a field: its probability under the model's posterior, projected onto the rules.
+"""Probabilities of extracted fields: those under the model's posterior, projected onto the rules.
 
     q = argmin_q  Σ q log q − q·scores + Σ ρ E_q[violations]                      (unified EM's E-step at γ = 1)
     P(tokens a..b−1 are a field L)  =  q(a..b−1 all L, a−1 and b not L)

@@ -1,4 +1,4 @@
-"""Field extraction, whole: rules, a few labelled texts and many unlabelled ones in, fields with their places out."""
+"""Extractor: fields of texts, learned from rules, a few labelled texts and many unlabelled ones."""
 
 from __future__ import annotations
 

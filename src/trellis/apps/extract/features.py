@@ -1,4 +1,4 @@
-"""What a CRF sees of a token, ready made: the word and its form, affixes, neighbours, and the place in the text.
+"""Default features of a token in a CRF: the word and its shape, affixes, neighbours, and the position in the text.
 
 Features of your own are added by a function (sentence, position) -> description, see :mod:`trellis.models.features`;
 the tokens it is given are dictionaries with the columns of the text, "word" among them.

@@ -1,4 +1,4 @@
-"""Where an output differs from gold: runs of tokens with one wrong label, the commonest confusions first."""
+"""Differences between predictions and gold: runs of tokens with one wrong label, most frequent confusions first."""
 
 from __future__ import annotations
 

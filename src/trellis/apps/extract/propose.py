@@ -1,4 +1,4 @@
-"""Constraints from data: features that tell labels apart, with target expectations, for a person to look over.
+"""Constraints from data: discriminative features with target expectations, to be reviewed before use.
 
 What is known are a few labelled instances, or lists of words that usually have a label, and much unlabelled text that
 says which features are worth a target. Of feature f, seen n_f times in all text and n_fk times with label k,

@@ -1,4 +1,4 @@
-"""Predictions for every text, those included that cannot obey the rules.
+"""Predictions for all texts, including those that cannot satisfy the rules.
 
 A hard rule that some text cannot meet (a year in every citation, and one that has no number) is no reason to lose the
 others. Such a text gets the output that breaks the hard rules least: their price is so high that no score outweighs it,

@@ -1,4 +1,4 @@
-"""Where constraints apply in texts, whatever their labels are, and where labels test and break them.
+"""Where constraints apply in texts, and where labels test and violate them.
 
 A constraint applies in a row: a token, a pair, a text, the corpus, or for few_labels_per a token whose word is counted.
 Labels test it at the places of :mod:`trellis.constraints.reduction`; these two kinds are counted here:

@@ -1,4 +1,4 @@
-"""The page of an extractor: rules, what they do to a text's labels, fields against gold, errors in context."""
+"""Report of an extractor: rules, their effect on labels, fields against gold, errors in context."""
 
 from __future__ import annotations
 

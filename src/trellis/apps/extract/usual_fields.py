@@ -1,4 +1,4 @@
-"""Fields that every labelled text has are a rule that nobody wrote."""
+"""Implicit rules: fields that occur in every labelled text are expected in all texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an extractor sees of a token: the word where it is common, its form where it is rare or a number.
+"""Word classes of an extractor: frequent words stand for themselves, rare words and numbers for their shape.
 
 Numbers, ranges, years and initials are classes of their own: that 1987 was seen says nothing that 1991 does not. A
 rare word is seen as its class: it is seen too seldom to learn from, and an unseen word looks like the rare ones.

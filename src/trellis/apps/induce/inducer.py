@@ -1,4 +1,4 @@
-"""Part-of-speech induction, whole: text in, a state for every word out.
+"""Inducer: part-of-speech induction, a state for every word of a text.
 
 A first-order HMM is trained by EM, by variational Bayes, or by EM followed by posterior sparsity: rounds of posterior
 regularization in which every frequent word is to use few states (Graça et al. 2009; Ganchev et al. 2010, sec. 8).

@@ -1,4 +1,4 @@
-"""``trellis match train`` and ``trellis match predict``: do two texts belong together, and why?"""
+"""``trellis match train`` and ``trellis match predict``: whether two texts match, and why."""
 
 from __future__ import annotations
 

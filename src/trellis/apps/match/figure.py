@@ -1,4 +1,4 @@
-"""A picture of why two names match, or do not: what stands side by side, and what each of it is worth.
+"""Figure of the match of two names: the aligned segments and the score of each.
 
 One name stands above the other, both from left to right; a line joins what is aligned, green where it speaks for a
 match and red where it speaks against it, the thicker the more it says. What has no partner is underlined in the same

@@ -1,4 +1,4 @@
-"""Matcher: do two texts belong together? Answered through the best alignment of the two (Chang 2011, chapter 5).
+"""Matcher: whether two texts match, decided by their best alignment (Chang 2011, chapter 5).
 
     f(x) = max_h w · Φ(x, h) / κ(x) + bias,       yes if f(x) ≥ 0                                        (eq. 5.1)
 

@@ -1,4 +1,4 @@
-"""The page of a matcher: names or sentences side by side, the surest and the least sure, and mistakes."""
+"""Report of a matcher: names or sentences side by side, the most and the least certain, and mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of a parser, a tree inducer or a transfer: arcs as likely as they are, and heads against gold."""
+"""Report of a parser, a tree inducer or a transfer: arcs with their probabilities, and heads against gold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entities and relations, whole: rules, labelled and unlabelled sentences in, typed mentions and relations out."""
+"""Relater: entities and relations, learned from rules, labelled and unlabelled sentences."""
 
 from __future__ import annotations
 

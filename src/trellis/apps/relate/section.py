@@ -1,4 +1,4 @@
-"""The page of a relater: rules, what they changed, entities and relations against gold."""
+"""Report of a relater: rules, their effects, entities and relations against gold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Features that a rules file tells of: patterns of words, and lists of words and phrases.
+"""Features declared in a rules file: patterns of words, and lists of words and phrases.
 
 [features]
 month = '^(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)'      a text: a regular expression, looked for in a word

@@ -1,4 +1,4 @@
-"""What learners of structures that are not seen share: yes/no examples, held structures, rounds that lower Q.
+"""What learners of latent structures share: yes/no examples, fixed structures, rounds that lower Q.
 
 Q(w) = ½ ‖w‖² + C₁ Σ_{i in S} ℓ(max_h Δ(h, h_i) − w · (Φ(x_i, h_i) − Φ(x_i, h)))
               + C₂ Σ_{i in B} ℓ(1 − z_i max_h w · Φ_B(x_i, h)),          Φ_B = (Φ / κ(x), 1)   (Chang 2011, eq. 6.3)

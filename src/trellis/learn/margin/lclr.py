@@ -1,4 +1,4 @@
-"""LCLR: a yes/no question answered through the best of many structures, both learned together (Chang 2011, chapter 5).
+"""LCLR: binary classification through the best latent structure, both learned jointly (Chang 2011, chapter 5).
 
 f(x) = max_h w · Φ(x, h) / κ(x) + bias,       min_w ½ ‖w‖² + C Σ_i ℓ(1 − z_i f(x_i))               (eq. 5.1 to 5.3)
 

@@ -1,4 +1,4 @@
-"""MIRA: the smallest move of the weights that puts the given output ahead of the k best by their loss.
+"""MIRA: the smallest update of the weights that separates the given output from the k best by their loss.
 
     w ← argmin_w ½ ‖w − w_t‖²      w · f_j ≥ Δ_j  for the k best outputs at w_t,   f_j = Φ(x_i, h_i) − Φ(x_i, h_j)
 

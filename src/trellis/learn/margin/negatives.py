@@ -1,4 +1,4 @@
-"""Examples of what is not well formed, made from what is: yes/no supervision that costs nothing.
+"""Negative examples generated from positive ones: binary supervision without annotation.
 
 Shuffled sentences and random pairs are wrong with very high probability (Chang 2011, sec. 5.4.1, 6.1 and 6.4).
 """

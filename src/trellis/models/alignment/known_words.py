@@ -1,4 +1,4 @@
-"""What is known of words beforehand: a dictionary, and words spelled alike, as pseudo-counts of the table.
+"""Prior knowledge about words: a dictionary, and words with the same spelling, as pseudo-counts of the table.
 
 Words that are spelled alike on both sides (names, numbers, marks) are often translations of each other, which helps
 most where a word is rare; a dictionary says the same of other pairs.

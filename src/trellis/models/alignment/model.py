@@ -1,4 +1,4 @@
-"""Both directions of Model 1 or of the HMM over one table of word pairs, as one model with the four verbs.
+"""Both directions of Model 1 or of the HMM over one table of word pairs, as one model.
 
 p₁(f, a | e) = Π_j p(a_j | a_{j−1}) t₁(f_j | e_{a_j}),        p₂ with the two languages exchanged
                                                               (Ganchev et al. 2010, eq. 41)

@@ -1,4 +1,4 @@
-"""WordNet's own files, where they are installed: whether two words mean the same, or one of them more than the other.
+"""WordNet, if it is installed: whether two words are synonyms, or one is a hypernym of the other.
 
     index.POS   lemma pos n_synsets n_pointers pointers.. n_senses n_tagged offset..      senses, the commonest first
     data.POS    offset file type n_words(hex) word id .. n_pointers symbol offset pos source/target ..

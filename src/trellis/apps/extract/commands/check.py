@@ -1,4 +1,4 @@
-"""``trellis extract check``: what the rules of a file would do in texts, before any training."""
+"""``trellis extract check``: where the rules of a file apply in texts, without training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``trellis extract errors``: where an output differs from gold, in context, the commonest confusions first."""
+"""``trellis extract errors``: differences between predictions and gold in context, most frequent confusions first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``trellis extract explain``: what each rule of a trained model says, what it costs and what it does."""
+"""``trellis extract explain``: the rules of a trained model in words, with their penalties and effects."""
 
 from __future__ import annotations
 

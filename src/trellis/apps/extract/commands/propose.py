@@ -1,4 +1,4 @@
-"""``trellis extract propose``: words that tell labels apart, with target expectations, as a table to edit."""
+"""``trellis extract propose``: discriminative words with target expectations, as a table to edit."""
 
 from __future__ import annotations
 

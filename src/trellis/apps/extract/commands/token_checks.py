@@ -1,4 +1,4 @@
-"""Warnings about tokens that differ from how rules cut raw text: a model of the ones knows little of the others."""
+"""Warnings about labelled tokens that differ from the tokenisation of raw text in the rules."""
 
 from __future__ import annotations
 

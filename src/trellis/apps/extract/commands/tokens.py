@@ -1,4 +1,4 @@
-"""``trellis extract tokens``: raw text cut into columns, ready for labels to be written beside the tokens."""
+"""``trellis extract tokens``: raw text tokenised into columns, ready for labelling."""
 
 from __future__ import annotations
 
