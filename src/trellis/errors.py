@@ -1,7 +1,7 @@
 """All errors and warnings of Trellis, in one place.
 
-A message says what was found, where, and what to do. Everything a user can cause is a
-:class:`TrellisError`; anything else that escapes is a bug of ours.
+A message says what was found, where, and what to do. Every error that a user can cause is a
+:class:`TrellisError`; any other exception is a bug in Trellis.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class TrellisError(Exception):
-    """Base of every error that Trellis raises on purpose. It comes out of another process as it went in."""
+    """Base class of all errors that Trellis raises. Errors can be pickled and sent between processes."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _remade, (type(self), self.args, self.__dict__)
@@ -26,7 +26,7 @@ def _remade(kind: type[TrellisError], arguments: tuple[Any, ...], attributes: di
 
 
 class DataError(TrellisError, ValueError):
-    """A file, a batch or an argument does not have the promised form."""
+    """A file, a batch or an argument is invalid."""
 
     def __init__(self, message: str, *, path: str | Path | None = None, line: int | None = None) -> None:
         self.path = None if path is None else str(path)
@@ -40,7 +40,7 @@ class DataTypeError(DataError, TypeError):
 
 
 class UnknownNameError(DataError):
-    """A label, word list, feature or key that nobody defined; suggests the nearest ones that exist."""
+    """A label, word list, feature or key is not defined; the message suggests similar names."""
 
     def __init__(
         self,
@@ -60,11 +60,11 @@ class UnknownNameError(DataError):
 
 
 class ConstraintError(TrellisError, ValueError):
-    """A constraint expression has no meaning as written."""
+    """A constraint expression is invalid."""
 
 
 class InfeasibleError(TrellisError, ValueError):
-    """No output, or no distribution over outputs, can satisfy what is asked.
+    """No output, or no distribution over outputs, can satisfy the constraints.
 
     ``instances`` are the numbers of the instances concerned, ``constraints`` the names of a smallest
     conflicting set where constraints are the cause, ``slack`` the least slack that would resolve it.
@@ -97,7 +97,7 @@ class NotFittedError(TrellisError, ValueError, AttributeError):
 
 
 class ModelFileError(TrellisError, ValueError):
-    """A model or checkpoint file cannot be read: not ours, damaged, or of a newer format."""
+    """A model or checkpoint file cannot be read: it was not written by Trellis, is damaged, or has another format."""
 
 
 class ConvergenceWarning(UserWarning):

@@ -41,7 +41,7 @@ def test_fast_aligns_command_line_aligns_to_standard_output(typed, folder, monke
 def test_fast_aligns_flags_are_explained_unless_quiet(folder, capfd):
     assert run("align", "-i", folder / "st", "-d", "-o", "-v", "--threads", 1) == 0
     told = capfd.readouterr().err
-    assert "Note: -d -o -v: what these ask of fast_align is always so here" in told
+    assert "Note: -d -o -v: in trellis align these are always on" in told
     assert "-o FILE names a file" in told
 
 

@@ -232,7 +232,7 @@ def test_the_rules_file_has_the_same_words():
         ('arcs = "count"\nhead_root = true\nhead_word = "a"\nat_least = 1', "leave out head_word"),
         ('arcs = "count"\ndistance = [2, 1]\nat_least = 1', "distance must be"),
         ('arcs = "count"\nchild_column = {}\nat_least = 1', "must name a column"),
-        ('arcs = "count"\nif_word = "a"\nat_least = 1', "if_word has no meaning"),
+        ('arcs = "count"\nif_word = "a"\nat_least = 1', "if_word is not allowed"),
     ],
 )
 def test_mistakes_in_a_rules_file_are_told_with_their_line(text, words):

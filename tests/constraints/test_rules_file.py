@@ -128,7 +128,7 @@ def test_tokens_outside_of_fields_are_no_field(head: str) -> None:
 def test_words_in_the_place_of_a_list_are_answered_with_the_key_that_takes_them() -> None:
     with pytest.raises(UnknownNameError) as told:
         parse_rules('[[rule]]\nif_next_word_in = ["May"]\nthen_label = "A"')
-    assert told.value.__notes__ == ["(if_next_word_in takes names of [lists]; if_next_word takes words themselves)"]
+    assert told.value.__notes__ == ["(if_next_word_in takes names of [lists]; use if_next_word for words)"]
 
 
 def toml_blocks() -> list[str]:
@@ -180,25 +180,25 @@ MISTAKES = [
     ('[[rule]]\ncount = "TITLE"\nbetween = 3', 8, "between must be two numbers"),
     ('[[rule]]\ncount = "TITLE"\nat_least = 1\nper = "sentance"', 9, "did you mean 'sentence'"),
     ('[[rule]]\ncount = "TITLE"\nat_least = 1\nper = "word"\nper_column = "x"', 10, "per or per_column, not both"),
-    ('[[rule]]\ncount = "TITLE"\nshare = "TITLE"\nat_least = 1', 8, "cannot stand in one rule"),
-    ('[[rule]]\nname = "empty"', 6, "does not say what it is about"),
-    ('[[rule]]\nthen_label = "TITLE"\nat_least = 1', 8, "at_least has no meaning in a rule with then_label"),
+    ('[[rule]]\ncount = "TITLE"\nshare = "TITLE"\nat_least = 1', 8, "cannot be combined in one rule"),
+    ('[[rule]]\nname = "empty"', 6, "the kind of the rule is not clear"),
+    ('[[rule]]\nthen_label = "TITLE"\nat_least = 1', 8, "at_least is not allowed in a rule with then_label"),
     ('[[rule]]\nthen_label = "TITLE"\nstrength = "hrad"', 8, "unknown value of strength 'hrad'; did you mean 'hard'?"),
-    ('[[rule]]\nthen_label = "TITLE"\npenalty = -1', 8, "penalty must be a number, from 0, got -1"),
+    ('[[rule]]\nthen_label = "TITLE"\npenalty = -1', 8, "penalty must be a number, at least 0, got -1"),
     ('[[rule]]\nthen_label = "TITLE"\npenalty = 1\nslack = 2', 8, "has slack and penalty"),
-    ('[[rule]]\nthen_label = "TITLE"\nnorm = "l1"', 8, "norm goes with slack or penalty"),
+    ('[[rule]]\nthen_label = "TITLE"\nnorm = "l1"', 8, "norm requires slack or penalty"),
     ('[[rule]]\nthen_label = "TITLE"\npenalty = 0\nnorm = "squared"', 8, "squared penalty of strength 0"),
-    ('[[rule]]\nappears_at_most = 1.5', 7, "must be a whole number from 0, got 1.5"),
+    ('[[rule]]\nappears_at_most = 1.5', 7, "must be a whole number, at least 0, got 1.5"),
     ('[[rule]]\nappears_at_most = 1\nfield = "TITEL"', 8, "unknown label 'TITEL'"),
-    ('[[rule]]\nlength_at_least = 0', 7, "must be a whole number from 1, got 0"),
+    ('[[rule]]\nlength_at_least = 0', 7, "must be a whole number, at least 1, got 0"),
     ('[[rule]]\nlength_at_least = 3\nlength_at_most = 2', 8, "cannot lie between 3 and 2"),
     ('[[rule]]\nlength_at_most = 1\nfield = "TITEL"', 8, "unknown label 'TITEL'"),
-    ('[[rule]]\nlength_at_most = 1\nappears_at_most = 1', 7, "cannot stand in one rule"),
+    ('[[rule]]\nlength_at_most = 1\nappears_at_most = 1', 7, "cannot be combined in one rule"),
     ('[[rule]]\nfield_order = ["TITLE", "TITEL"]', 7, "unknown label 'TITEL'"),
     ('[[rule]]\nfield_order = "TITLE"', 6, "takes two labels or more"),
-    ('[[rule]]\nfield_order = ["TITLE", "AUTHOR"]\nfield = "TITLE"', 8, "has no meaning in a rule with field_order"),
+    ('[[rule]]\nfield_order = ["TITLE", "AUTHOR"]\nfield = "TITLE"', 8, "is not allowed in a rule with field_order"),
     ('[[rule]]\ntransitions = 3\nat_most = 0', 7, "transitions must be true or false, got 3"),
-    ('[[rule]]\nfew_labels_per = "word"', 7, "give penalty"),
+    ('[[rule]]\nfew_labels_per = "word"', 7, "set penalty"),
     ('[[rule]]\ntrust_column = "x"\nat_least = 90', 8, "at_least must be a number, from 0 to 1, got 90"),
     ('[[rule]]\nif_some_label = "TITLE"\nthen_some_label = ["TITEL"]', 8, "unknown label 'TITEL'"),
     ('[[rule]]\nthen_some_label = "TITLE"', 6, "needs one or more of if_some_label, if_all_labels"),
@@ -206,7 +206,7 @@ MISTAKES = [
     ('[[rule]]\nname = "x"\n[rule.dictionary]\nthe = "TITEL"', 9, "unknown label 'TITEL'"),
     ('[[rule]]\ndictionary = "missing.tsv"', None, "missing.tsv: cannot be read"),
     ('[[rule]]\nname = "x"\nthen_label = "TITLE"\n[[rule]]\nname = "x"\nthen_label = "TITLE"',
-     10, "line 7 is called 'x'"),
+     10, "line 7 is also called 'x'"),
     ('[rule]\nthen_label = "TITLE"', 6, "[[rule]], with two brackets"),
     ('[[rules]]\nthen_label = "TITLE"', 6, "unknown key 'rules'; did you mean 'rule'"),
     ('[[rule]\nthen_label = "TITLE"', 6, "not valid TOML"),

@@ -171,12 +171,12 @@ def test_word_lists_patterns_and_phrases_are_features(tmp_path):
     "text, message",
     [
         ("[features]\nx = '('\n", "line 2: '(' is not a valid regular expression"),
-        ("[features]\nx = 3\n", "line 2: x must be a text or a list of texts"),
+        ("[features]\nx = 3\n", "line 2: x must be a string or a list of strings"),
         ("[features]\nx = { files = 'a' }\n", "line 2: unknown key 'files'; did you mean 'file'"),
-        ("[lists]\nx = ['a']\n[features]\nx = ['b']\n", "line 4: 'x' is a word list already"),
+        ("[lists]\nx = ['a']\n[features]\nx = ['b']\n", "line 4: 'x' is already a word list"),
         ("tokens = 'letters'\n", "line 1: unknown value of tokens 'letters'"),
         ("token_pattern = '['\n", "line 1: '[' is not a valid regular expression"),
-        ("tokens = 'words'\ntoken_pattern = 'a'\n", "line 2: tokens are cut one way"),
+        ("tokens = 'words'\ntoken_pattern = 'a'\n", "line 2: set either"),
     ],
 )
 def test_mistakes_in_features_and_tokens_are_told_with_their_line(text, message):

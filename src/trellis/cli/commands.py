@@ -26,14 +26,14 @@ Translation = Callable[[list[str]], list[str]]
 
 COMMON: Answers = {
     "--verbose": "progress is shown unless --quiet is given: leave it out",
-    "--iterations": "say --rounds",
-    "--max-iter": "say --rounds",
-    "--random-state": "say --seed",
-    "--jobs": "say --threads",
-    "--n-jobs": "say --threads",
-    "-j": "say --threads",
-    "--model-out": "say --save",
-    "--out": "say --output",
+    "--iterations": "use --rounds",
+    "--max-iter": "use --rounds",
+    "--random-state": "use --seed",
+    "--jobs": "use --threads",
+    "--n-jobs": "use --threads",
+    "-j": "use --threads",
+    "--model-out": "use --save",
+    "--out": "use --output",
 }
 
 

@@ -79,7 +79,7 @@ def document_of(record: Any, *, path: str | None = None, line: int | None = None
 
 
 def read_documents(path: FilePath) -> list[Document]:
-    """Documents of JSON lines with all of their layers."""
+    """Read documents with all of their layers from JSON lines."""
     return [document_of(record, path=shown(path), line=line) for line, record in json_lines(path)]
 
 

@@ -146,7 +146,7 @@ def other_tokens(texts: Iterable[Document], tokeniser: Tokeniser) -> OtherTokens
 
 
 def tokenise(text: str) -> Document:
-    """Cut one text into words, numbers and single characters.
+    """Split a text into words, numbers and single characters.
 
     >>> cut = tokenise("Moto-oka, T. (1983), pp. 62-68.")
     >>> cut.tokens

@@ -16,9 +16,9 @@ from trellis.errors import DataError
 ANSWERS = {
     "--model": "models are named without a flag: trellis serve fields.trellis",
     "-m": "models are named without a flag: trellis serve fields.trellis",
-    "-p": "say --port",
-    "--bind": "say --host",
-    "-w": "say --workers",
+    "-p": "use --port",
+    "--bind": "use --host",
+    "-w": "use --workers",
 }
 SHORTEST_TOKEN = 16
 SIZE = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}

@@ -180,7 +180,7 @@ class Parts(ABC):
 
     def again(self, slot: Any, label: Any) -> Any:
         """The part "a field of the label ends before the slot, and another one of it begins there"."""
-        self._refuse("fields beside their like")
+        self._refuse("adjacent fields of one label")
 
     def segment(self, slot: Any, length: Any, label: Any) -> Any:
         """The part "a segment of the label and this many tokens ends with the slot"."""
@@ -236,7 +236,7 @@ class Parts(ABC):
 
     def member(self, number: int) -> tuple[Parts, int]:
         """One of several structures side by side, and the number of its first part."""
-        self._refuse("members to choose from")
+        self._refuse("one of several structures")
 
     def _refuse(self, family: str) -> NoReturn:
         raise ConstraintError(f"this constraint refers to {family}, but these {self.outputs_are} have none")

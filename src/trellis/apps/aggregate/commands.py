@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from trellis.data.document import Document
     from trellis.data.ragged import FloatArray
 
-ANSWERS = {"--functions": "the recommended ones of meta.json are read; say --all-functions for all"}
+ANSWERS = {"--functions": "the recommended ones of meta.json are read; use --all-functions for all"}
 SETTINGS = FieldOptions(
     "trellis.apps.aggregate.aggregator:Aggregator",
     learning="max_iter",

@@ -216,7 +216,7 @@ def model_function(model: Any, name: str, *, threshold: float = 0.0) -> Labellin
 
 
 def answers_function(path: FilePath, name: str = "answers", *, on: str = "spans") -> LabellingFunction:
-    """Vote as a file of answers says, such as those of a language model; texts that it lacks are abstained on.
+    """Vote according to a file of answers, such as those of a language model; abstain on texts that are not in it.
 
     path : JSON lines, {"text": "..", "spans": [..]} with one object for each span, {"label": "..", "start": 0, "end":
         7} by characters or {"label": "..", "text": ".."} for every place of a string; {"text": "..", "label": ".."}

@@ -10,7 +10,7 @@ from trellis.data.voted import OUTSIDE, spans_of_labels, votes_of_spans
 
 
 def majority_vote(texts: Sequence[Document], labels: Sequence[str]) -> list[list[str]]:
-    """The label that most functions vote for at each token, the first of equals; "O" where nobody votes.
+    """Label with most votes at each token; ties go to the first label, and tokens without votes get "O".
 
     Coarse votes are left out.
 

@@ -1,7 +1,7 @@
 """Command lines of fast_align and eflomal, as their users type them, in the words of ``trellis align``.
 
 typed                       by users of    becomes
--d                          fast_align     nothing: how far links jump is always learned
+-d                          fast_align     nothing: jump widths are always learned
 -o, with no file after it   fast_align     nothing: that too is always learned, and links go to standard output
 -v                          fast_align     nothing: tables are variational unless --no-variational is given
 -r, with no file after it   fast_align     --symmetrize backward
@@ -22,33 +22,33 @@ TAKEN = "dovr"
 
 BARE = "files are named by flags: -s SOURCE -t TARGET, or -i BITEXT"
 
-_SCORES = "say --pair-scores FILE: it has the log-likelihood per word of each pair in both directions"
+_SCORES = "use --pair-scores FILE: it has the log-likelihood per word of each pair in both directions"
 
 ANSWERS: Answers = {
-    "--iterations": "say --rounds, and --model1-rounds for those of Model 1",
-    "--model1-iterations": "say --model1-rounds",
+    "--iterations": "use --rounds, and --model1-rounds for those of Model 1",
+    "--model1-iterations": "use --model1-rounds",
     "--seed": "nothing is random in align: leave it out",
-    "--reverse": "say --symmetrize backward",
-    "--variational": "this is so unless --no-variational is given: leave it out",
-    "--diagonal": "how far links jump is always learned: leave it out",
-    "--format json": "say --json",
-    "-p": "eflomal's -p reads a dictionary: say --priors; fast_align's -p writes probabilities: say --probabilities",
+    "--reverse": "use --symmetrize backward",
+    "--variational": "this is the default: leave it out (--no-variational turns it off)",
+    "--diagonal": "jump widths are always learned: leave it out",
+    "--format json": "use --json",
+    "-p": "eflomal's -p reads a dictionary: use --priors; fast_align's -p writes probabilities: use --probabilities",
     "-F": _SCORES,
     "--forward-scores": _SCORES,
     "-R": _SCORES,
     "--reverse-scores": _SCORES,
-    "-c": "say --probabilities FILE",
-    "-l": "rounds do not depend on the length of the text here: say --rounds",
-    "--length": "rounds do not depend on the length of the text here: say --rounds",
+    "-c": "use --probabilities FILE",
+    "-l": "rounds do not depend on the length of the text here: use --rounds",
+    "--length": "rounds do not depend on the length of the text here: use --rounds",
     "-n": "there are no samplers here, and nothing is random: leave it out",
     "--n-samplers": "there are no samplers here, and nothing is random: leave it out",
-    "-N": "how many words stay without a link is not set here: leave it out",
-    "--null-prior": "how many words stay without a link is not set here: leave it out",
-    "-a": "the strength of the prior is fixed here: leave it out, or say --no-variational",
-    "-T": "how far links jump is always learned: leave it out",
-    "--source-prefix": "say --prefix, which serves both sides",
-    "--target-prefix": "say --prefix, which serves both sides",
-    "--overwrite": "links are replaced anyhow: leave it out",
+    "-N": "the share of unlinked words cannot be set here: leave it out",
+    "--null-prior": "the share of unlinked words cannot be set here: leave it out",
+    "-a": "the strength of the prior is fixed here: leave it out, or use --no-variational",
+    "-T": "jump widths are always learned: leave it out",
+    "--source-prefix": "use --prefix, which applies to both sides",
+    "--target-prefix": "use --prefix, which applies to both sides",
+    "--overwrite": "existing links are always replaced: leave it out",
 }
 
 
@@ -77,7 +77,7 @@ def in_our_words(arguments: list[str]) -> list[str]:
             ours.append(typed)
     if dropped and not {"-q", "--quiet"} & set(ours):
         where = "; links go to standard output, -o FILE names a file" if "-o" in dropped else ""
-        sys.stderr.write(f"Note: {' '.join(dropped)}: what these ask of fast_align is always so here{where}\n")
+        sys.stderr.write(f"Note: {' '.join(dropped)}: in trellis align these are always on{where}\n")
     return ours
 
 

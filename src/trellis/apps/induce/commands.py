@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from trellis.models import HMM
 
 
-ANSWERS = {"--apply": "say --model", "-n": "say --states or -k"}
+ANSWERS = {"--apply": "use --model", "-n": "use --states or -k"}
 
 
 SETTINGS = FieldOptions(

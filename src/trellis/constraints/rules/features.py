@@ -65,14 +65,14 @@ def read_features(top: Section, lists: Mapping[str, tuple[str, ...]], tokeniser:
     inner = top.inner("features")
     for name, value in inner.values.items():
         if name in found:
-            inner.fail(f"{name!r} is a word list already, and word lists are features by themselves", name)
+            inner.fail(f"{name!r} is already a word list, and every word list is a feature", name)
         if isinstance(value, str):
             found[name] = TextFeature(name, _matches(inner, name))
         elif isinstance(value, dict):
             table = inner.inner(name)
             table.check_keys(("file",))
             if "file" not in table:
-                table.fail("a feature is a pattern, a list of words and phrases, or { file = ... }")
+                table.fail("a feature must be a pattern, a list of words and phrases, or { file = ... }")
             lines = (line for _, line in inner.files.lines(table.text("file")))
             found[name] = of(name, [line for line in lines if line.strip()])
         else:

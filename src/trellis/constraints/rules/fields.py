@@ -24,7 +24,7 @@ def appears(section: Section) -> Constraint:
     """How many fields a text has."""
     keys = [key for key in APPEARS_KEYS if key in section]
     if len(keys) > 1:
-        section.fail(f"{keys[0]} and {keys[1]} must be two rules", keys[1])
+        section.fail(f"{keys[0]} and {keys[1]} must be in separate rules", keys[1])
     n = section.whole(keys[0])
     sign = SIGNS[keys[0].removeprefix("appears_")]
     return _of_fields(section, lambda name: compare(starts(name), sign, Count((), float(n))))

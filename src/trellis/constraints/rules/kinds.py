@@ -172,7 +172,7 @@ def _few_labels(section: Section) -> Constraint:
     name = section.text("few_labels_per")
     key: Key = word if name == "word" else column(name)
     if "penalty" not in section:
-        section.fail("few_labels_per is a price: give penalty = a number", "few_labels_per")
+        section.fail("few_labels_per needs a strength: set penalty to a number", "few_labels_per")
     least = section.whole("min_count", low=1) if "min_count" in section else 1
     return few_labels_per(key, strength=section.number("penalty", low=0.0), min_count=least)
 
@@ -183,7 +183,7 @@ def _given(section: Section) -> Constraint:
 
 def _trusted(section: Section) -> Constraint:
     if "at_least" not in section:
-        section.fail("trust_column needs at_least, the share of its labels that are right", "trust_column")
+        section.fail("trust_column needs at_least, the share of its labels that are correct", "trust_column")
     per: Any = section.choice("per", ("corpus", "sentence")) if "per" in section else "corpus"
     source = column(section.text("trust_column"))
     right = section.number("at_least", low=0.0, high=1.0)
@@ -196,7 +196,7 @@ def _arcs(section: Section) -> Constraint:
     head = _end(section, "head")
     if section.flag("head_root"):
         if head is not None:
-            section.fail("head_root = true says what the head is: leave out head_word and head_column", "head_root")
+            section.fail("head_root = true already sets the head: leave out head_word and head_column", "head_root")
         head = root
     direction = section.choice("direction", DIRECTIONS) if "direction" in section else None
     if head is root and (direction is not None or "distance" in section):
@@ -231,7 +231,7 @@ def _distance(section: Section) -> tuple[int, int] | None:
         return n, n
     whole = len(value) == 2 and all(isinstance(n, int) and not isinstance(n, bool) for n in value)
     if not whole or not 1 <= value[0] <= value[1]:
-        section.fail("distance must be a number of words from 1, or [least, most]", "distance")
+        section.fail("distance must be a number of words, at least 1, or [least, most]", "distance")
     return value[0], value[1]
 
 
@@ -355,13 +355,13 @@ def kind_of(section: Section) -> RuleKind:
     found = [kind for kind in KINDS if any(sign in section for sign in kind.signs)]
     if not found:
         signs = ", ".join(sign for kind in KINDS for sign in kind.signs)
-        section.fail(f"the rule does not say what it is about; it needs one of {signs}")
+        section.fail(f"the kind of the rule is not clear; it needs one of {signs}")
     if len(found) > 1:
         one, two = (next(sign for sign in kind.signs if sign in section) for kind in found[:2])
-        section.fail(f"{one} and {two} cannot stand in one rule: make it two rules", two)
+        section.fail(f"{one} and {two} cannot be combined in one rule: write two rules", two)
     kind = found[0]
     sign = next(sign for sign in kind.signs if sign in section)
     for key in section.values:
         if key not in kind.keys:
-            section.fail(f"{key} has no meaning in a rule with {sign}; it can have {', '.join(kind.others)}", key)
+            section.fail(f"{key} is not allowed in a rule with {sign}; allowed are {', '.join(kind.others)}", key)
     return kind

@@ -102,7 +102,7 @@ def parse_rules(text: str, path: str = "rules", files: Mapping[str, str] | None 
         if "name" in section:
             name = section.text("name")
             if name in lines:
-                section.fail(f"the rule of line {lines[name]} is called {name!r} too: names must differ", "name")
+                section.fail(f"the rule in line {lines[name]} is also called {name!r}: names must be unique", "name")
             lines[name] = section.line("name")
         constraints += read
     tokeniser = _tokeniser(top)
@@ -127,7 +127,7 @@ def _tokeniser(top: Section) -> Tokeniser:
     if "token_pattern" not in top:
         return Tokeniser(top.choice("tokens", TOKENISERS)) if "tokens" in top else WORDS
     if "tokens" in top:
-        top.fail("tokens are cut one way: by `tokens`, or by a `token_pattern`", "token_pattern")
+        top.fail("set either `tokens` or `token_pattern`, not both", "token_pattern")
     try:
         return Tokeniser("pattern", top.text("token_pattern"))
     except DataError as error:
@@ -160,14 +160,14 @@ def _constraints(section: Section, default: Strength) -> list[Constraint]:
 def _strength(section: Section, default: Strength) -> Strength:
     given = [key for key in ("strength", "slack", "penalty") if key in section]
     if len(given) > 1:
-        section.fail(f"a rule has one strength, but this one has {' and '.join(given)}", given[1])
+        section.fail(f"a rule can have only one strength, but this one has {' and '.join(given)}", given[1])
     if not given:
         if "norm" in section:
-            section.fail("norm goes with slack or penalty", "norm")
+            section.fail("norm requires slack or penalty", "norm")
         return default
     if given[0] == "strength":
         if "norm" in section:
-            section.fail("norm goes with slack or penalty", "norm")
+            section.fail("norm requires slack or penalty", "norm")
         return hard() if section.choice("strength", ("hard", "learned")) == "hard" else learned()
     amount = section.number(given[0], low=0.0)
     norms = ("l1", "l2", "linf") + (("squared",) if given[0] == "penalty" else ())

@@ -177,7 +177,7 @@ class Section:
     def text(self, key: str) -> str:
         value = self.values[key]
         if not isinstance(value, str) or not value.strip():
-            self.fail(f"{key} must be a text, got {_shown(value)}", key)
+            self.fail(f"{key} must be a string, got {_shown(value)}", key)
         return value
 
     def choice(self, key: str, choices: tuple[str, ...]) -> str:
@@ -191,7 +191,7 @@ class Section:
         value = self.values[key]
         items = [value] if isinstance(value, str) else value
         if not isinstance(items, list) or not items or not all(isinstance(item, str) and item for item in items):
-            self.fail(f"{key} must be a text or a list of texts, got {_shown(value)}", key)
+            self.fail(f"{key} must be a string or a list of strings, got {_shown(value)}", key)
         return tuple(items)
 
     def label_names(self, key: str) -> tuple[str, ...]:
@@ -221,7 +221,7 @@ class Section:
                 try:
                     self.unknown("word list", name, lists, key)
                 except UnknownNameError as error:
-                    error.add_note(f"({key} takes names of [lists]; {key.removesuffix('_in')} takes words themselves)")
+                    error.add_note(f"({key} takes names of [lists]; use {key.removesuffix('_in')} for words)")
                     raise
             words.extend(lists[name])
         return tuple(words)
@@ -231,14 +231,20 @@ class Section:
         if isinstance(value, bool) or not isinstance(value, int | float):
             self.fail(f"{key} must be a number, got {_shown(value)}", key)
         if abs(value) > 1e300 or not low <= value <= high:  # also true of nan
-            span = "finite" if math.isinf(low) else f"from {low:g}" + ("" if math.isinf(high) else f" to {high:g}")
+            span = (
+                "finite"
+                if math.isinf(low)
+                else f"at least {low:g}"
+                if math.isinf(high)
+                else f"from {low:g} to {high:g}"
+            )
             self.fail(f"{key} must be a number, {span}, got {_shown(value)}", key)
         return float(value)
 
     def whole(self, key: str, *, low: int = 0) -> int:
         value = self.values[key]
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value < 2**31:
-            self.fail(f"{key} must be a whole number from {low}, got {_shown(value)}", key)
+            self.fail(f"{key} must be a whole number, at least {low}, got {_shown(value)}", key)
         return value
 
     def flag(self, key: str) -> bool:
@@ -250,7 +256,7 @@ class Section:
     def check_on(self, key: str) -> None:
         """Refuse a key that has a meaning only where it is true."""
         if not self.flag(key):
-            self.fail(f"{key} = true is the only value with a meaning; leave the rule out otherwise", key)
+            self.fail(f"{key} = true is the only valid value; otherwise leave the rule out", key)
 
     def inner(self, key: str) -> Section:
         """The table under a key."""

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from trellis.data.text_files import Extracted
 
 ANSWERS = {
-    "--rules": "they are obeyed unless --no-rules is given: leave it out",
-    "--format json": "say --json",
+    "--rules": "the rules are in the model: leave it out, or use --no-rules",
+    "--format json": "use --json",
 }
 
 

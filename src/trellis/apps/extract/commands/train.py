@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 
 ANSWERS = {
-    "--model": "that reads a model, and train writes one: say --save",
-    "-m": "that reads a model, and train writes one: say --save",
-    "-o": "what train writes is a model: say --save",
-    "--output": "what train writes is a model: say --save",
+    "--model": "it reads a model, but train writes one: use --save",
+    "-m": "it reads a model, but train writes one: use --save",
+    "-o": "train writes a model: use --save",
+    "--output": "train writes a model: use --save",
 }
 
 
