@@ -39,7 +39,7 @@ def data_folder() -> Path:
 def read(path: Path, limit: int | None = None) -> tuple[list[list[tuple[str, str]]], list[list[str]]]:
     sentences, labels = [], []
     for sentence in read_columns(path, label=2, columns={"pos": 1}, separator=None, unknown=None):
-        sentences.append(list(zip(sentence.words, sentence.columns["pos"], strict=True)))
+        sentences.append(list(zip(sentence.tokens, sentence.columns["pos"], strict=True)))
         labels.append([str(label) for label in sentence.labels or ()])
         if limit is not None and len(sentences) == limit:
             break

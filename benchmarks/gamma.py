@@ -41,7 +41,7 @@ class Task:
         while total < n_tokens:
             total += len(sentences[n])
             n += 1
-        self.words, self.tags = [list(s.words) for s in sentences], [list(s.labels) for s in sentences]
+        self.words, self.tags = [list(s.tokens) for s in sentences], [list(s.labels) for s in sentences]
         self.n_text, self.n_tokens = n, total
         seen: dict[str, dict[str, None]] = {}
         for words, tags in zip(self.words, self.tags, strict=True):

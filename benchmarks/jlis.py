@@ -59,7 +59,7 @@ def data(*names: str) -> Path:
 
 
 def tagged(path: Path) -> list[tuple[list[str], list[str]]]:
-    return [(list(s.words), [str(t) for t in s.labels or ()]) for s in read_columns(path, label=1)]
+    return [(list(s.tokens), [str(t) for t in s.labels or ()]) for s in read_columns(path, label=1)]
 
 
 def spelling(sentence: Any, t: int) -> list[str]:
@@ -165,7 +165,7 @@ def pos() -> Sequences:
 
 def citations() -> Sequences:
     train, dev, test = (tagged(data("fields", "citations", f"{part}.tsv")) for part in ("train", "dev", "test"))
-    asked = [list(s.words) for s in read_columns(data("fields", "citations", "unlabelled.tsv"), label=None)]
+    asked = [list(s.tokens) for s in read_columns(data("fields", "citations", "unlabelled.tsv"), label=None)]
     return Sequences("citations", train, dev, test, asked, words_only)
 
 

@@ -29,7 +29,8 @@ from _kept import Kept
 from _small import arguments
 
 from trellis.apps.parse.tagger import Tagger
-from trellis.apps.relate.relater import ANY_NUMBER, Relater, _answers
+from trellis.apps.relate.inference import ANY_NUMBER, RelationInference, rows_inside, tied
+from trellis.apps.relate.relater import Relater, _answers
 from trellis.constraints import RulesFile, counts_like, parse_rules
 from trellis.constraints.constraint import Constraint
 from trellis.data.document import Document, Span
@@ -39,7 +40,6 @@ from trellis.errors import ConvergenceWarning
 from trellis.learn.codl import CoDL
 from trellis.learn.training import Training
 from trellis.metrics.fields import RelationScores, score_relations
-from trellis.models.model import rows_of
 from trellis.models.relation_model import MOST_SUMMED, RelationModel
 from trellis.search import decode
 
@@ -97,31 +97,23 @@ def bare(text: Document) -> Document:
     return replace(text, spans=tuple(Span(None, m.first, m.last) for m in text.spans or ()), relations=None)
 
 
-def relater_of(model: RelationModel, rules: Sequence[Constraint]) -> Relater:
-    made = Relater(RULES, finder=False)
-    made.model_, made.constraints_, made.finder_, made.tagger_ = model, list(rules), None, None
-    return made
-
-
 class Judge:
     """Scores of a model's own answers and of its best outputs under the rules; its weights may change in between."""
 
     def __init__(self, model: RelationModel, rules: Sequence[Constraint], gold: Sequence[Document]) -> None:
         self.model, self.gold = model, gold
         self.batch = model.encode([bare(text) for text in gold])
-        relater = relater_of(model, rules)
-        self.tied = relater._tied(ANY_NUMBER)
-        self.rows = relater._rows(self.tied, self.batch)
+        self.rules = list(rules)
 
     def plain(self) -> RelationScores:
-        return self._scores(self.model.scores(self.batch).members().argmax().outputs)
+        return self._scores(None)
 
     def constrained(self) -> RelationScores:
-        return self._scores(decode(self.tied.scores(self.batch), self.rows).outputs)
+        return self._scores(self.rules)
 
-    def _scores(self, labels: Any) -> RelationScores:
-        q = self.model.scores(self.batch).infer()
-        return score_relations(self.gold, _answers(self.model, self.batch, self.gold, np.asarray(labels), q))
+    def _scores(self, rules: Sequence[Constraint] | None) -> RelationScores:
+        found = RelationInference(self.model, self.batch, engine_for(1, None), rules)
+        return score_relations(self.gold, _answers(self.model, self.gold, found))
 
 
 def asking(rounds: int, **settings: object) -> Relater:
@@ -161,7 +153,7 @@ class Draw:
             most = ANY_NUMBER if relater.method == "codl" else MOST_SUMMED if relater.exact else 0
             learner = relater.learner(rules)
             if most not in trainings:
-                trainings[most] = Training(relater._tied(most), batch, engine_for(1, None))
+                trainings[most] = Training(tied(model, most), batch, engine_for(1, None))
             if isinstance(learner, CoDL):
                 learner.train(trainings[most])
             else:
@@ -293,10 +285,9 @@ def speed(texts: Sequence[Document], rules: RulesFile) -> None:
     for text in [t for t in texts if len(t.tokens) >= 20][:100]:
         places = np.sort(rng.choice(len(text.tokens), 10, replace=False))
         many.append(replace(text, spans=tuple(Span(None, int(p), int(p) + 1) for p in places), relations=None))
-    relater = relater_of(model, list(rules))
-    batch = relater._batch(many)
-    tied = relater._tied(10)
-    scores, rows = tied.scores(batch), rows_of(tied, batch, list(rules)).canonical().local()
+    batch = model.encode(many)
+    joint = tied(model, 10)
+    scores, rows = joint.scores(batch), rows_inside(joint, batch, list(rules))
     spent, proved = [], []
     for i in range(len(many)):
         one, own = scores.instances(i, i + 1), rows.shard(i, i + 1)

@@ -46,9 +46,9 @@ def main() -> int:
     options.add_argument("--threads", type=int, default=2)
     chosen = arguments(options, draws=2, rounds=3, sentences=60, labelled=5)
     # One word cannot be both a noun and a verb: a sentence of one word cannot obey both rules.
-    sentences = [s for s in read_columns(data_folder() / "pos" / "ptb-sample.tsv") if len(s.words) > 1]
+    sentences = [s for s in read_columns(data_folder() / "pos" / "ptb-sample.tsv") if len(s.tokens) > 1]
     sentences = sentences[: chosen.sentences]
-    text = [list(s.words) for s in sentences]
+    text = [list(s.tokens) for s in sentences]
     gold = [[str(tag) for tag in s.labels] for s in sentences]
     tags = sorted({tag for y in gold for tag in y})
     nouns, verbs = {t for t in tags if t.startswith("NN")}, {t for t in tags if t.startswith("VB")}

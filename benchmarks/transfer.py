@@ -53,7 +53,7 @@ def prepare(n: int) -> list:
             sides.append(tagger.predict(line.rstrip("\n") for line in islice(lines, n)))
     print(f"  tagged {n} pairs in {time.perf_counter() - begin:.0f} s", flush=True)
     begin = time.perf_counter()
-    lower = ([[word.lower() for word in s.words] for s in side] for side in sides)
+    lower = ([[word.lower() for word in s.tokens] for s in side] for side in sides)
     links = [list(own) for own in Aligner(n_jobs=2).fit_align(zip(*lower, strict=True))]
     print(f"  aligned them in {time.perf_counter() - begin:.0f} s", flush=True)
     begin = time.perf_counter()
