@@ -208,7 +208,7 @@ def test_very_long_sentences_are_aligned_in_pieces_with_a_warning(text, tmp_path
     assert run("align", "-i", text / "st", "-o", tmp_path / "o", "--save", model, "-q") == 0
     for arguments in (["--model", model], []):
         assert run("align", "-i", long, "-o", tmp_path / "o", *arguments, "-q") == 0
-        assert "more than 256 words on a side: 1 pair cut" in capfd.readouterr().err
+        assert "1 pair with more than 256 words on a side: split" in capfd.readouterr().err
         lines = (tmp_path / "o").read_text().splitlines()
         assert len(lines) == 121
         if arguments:

@@ -211,7 +211,7 @@ def test_carriage_returns_in_dictionaries_are_told_too(tmp_path, capfd):
     (tmp_path / "text").write_text("a b\n")
     (tmp_path / "tags").write_bytes(b"a\tX\rY\n")
     assert run("induce", tmp_path / "text", "--dictionary", tmp_path / "tags", "-q") == 2
-    assert "tags, line 1: a carriage return" in capfd.readouterr().err
+    assert "tags, line 1: found a carriage return" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("token", ["a\tb", "a\nb", "a\rb"])

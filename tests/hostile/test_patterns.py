@@ -54,7 +54,7 @@ def compiled(pattern, text):
 
 def test_the_error_names_the_rule(monkeypatch):
     monkeypatch.setattr("trellis.constraints.condition.SECONDS_PER_STRING", 0.2)
-    with pytest.raises(ConstraintError, match="takes too long on 'aaaa.*which has 61 letters") as refusal:
+    with pytest.raises(ConstraintError, match="takes too long on 'aaaa.*which has 61 characters") as refusal:
         compiled(r"(a|aa)+$", [["fine", "a" * 60 + "b"]])
     assert refusal.value.__notes__ == ["(in the rule 'slow one')"]
 

@@ -80,8 +80,9 @@ def test_files_with_other_names_and_of_other_machines_are_left_alone(tmp_path):
 def test_a_command_that_is_stopped_leaves_no_temporary_file(number, code, model, tmp_path):
     command = [
         sys.executable,
-        "-c",  # a test run in the background hands down an ignored SIGINT
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from trellis.cli import main; main()",
+        "-c",  # a test run in the background hands down an ignored SIGINT, and one under nohup an ignored SIGHUP
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL); from trellis.cli import main; main()",
         "predict",
         "-m",
         model,

@@ -100,7 +100,7 @@ def test_a_model_without_a_gradient_is_refused_and_so_is_a_schedule():
     with pytest.raises(DataError, match="HMM\\(..., emissions='features'\\)"):
         climb(started(emissions="table"))
     training = started()
-    with pytest.raises(DataError, match="one γ"):
+    with pytest.raises(DataError, match="fixed γ"):
         UEM(None, start="model", gamma=[2.0, 1.0], max_iter=3, tol=0.0).train(
             training, DirectStep(ProjectedStep(training, ()))
         )

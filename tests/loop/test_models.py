@@ -79,9 +79,9 @@ def test_interrupted_in_a_round_and_resumed_gives_the_same_bits(kind: str, tmp_p
 def test_a_checkpoint_of_other_data_or_settings_is_refused(tmp_path: Any) -> None:
     path = tmp_path / "run"
     trained("CRF", checkpoint=path)
-    with pytest.raises(ModelFileError, match="other data"):
+    with pytest.raises(ModelFileError, match="different data"):
         CRF(max_iter=6, checkpoint=path).fit(TEXT[1:], TAGS[1:], resume=True)
-    with pytest.raises(ModelFileError, match="other l2"):
+    with pytest.raises(ModelFileError, match="different l2"):
         trained("CRF", checkpoint=path, l2=2.0, resume=True)
     with pytest.raises(DataError, match="checkpoint=path"):
         trained("CRF", resume=True)

@@ -328,7 +328,7 @@ def long_sentence(n: int) -> Document:
 def test_a_sentence_with_too_many_mentions_is_read_in_runs_and_the_others_as_ever(relater, monkeypatch):
     monkeypatch.setattr(finding, "MOST_MENTIONS", 5)
     long, short = long_sentence(12), GOLD[:3]
-    with pytest.warns(UserWarning, match=r"sentence 1 has 12 mentions.*runs of 5 mentions"):
+    with pytest.warns(UserWarning, match=r"sentence 1 has 12 mentions.*groups of 5 mentions"):
         found = relater.predict([short[0], long, *short[1:]])
     assert [found[0], *found[2:]] == relater.predict(short)
     assert [(m.first, m.last) for m in found[1].spans] == [(m.first, m.last) for m in long.spans]

@@ -92,7 +92,7 @@ def test_a_run_that_was_interrupted_goes_on_to_the_same_bits(name, tmp_path, mon
 def test_a_checkpoint_of_other_settings_is_refused(tmp_path):
     trained("ssvm", checkpoint=tmp_path / "run")
     learner, data, _ = LEARNERS["ssvm"](checkpoint=tmp_path / "run")
-    with pytest.raises(ModelFileError, match="other C"):
+    with pytest.raises(ModelFileError, match="different C"):
         learner.set_params(C=0.3).fit(*data, resume=True)
 
 
