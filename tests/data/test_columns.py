@@ -79,7 +79,7 @@ def test_hash_is_a_word_unless_comments_are_asked_for(file: Path) -> None:
             3,
             "at least 2 columns, since the label is column 1 counted from 0, but found 1; pass label=None",
         ),
-        ("a\tX\n", {"columns": {"pos": 4}}, 1, "at least 5 columns, since 'pos' is column 4 counted from 0, but found 2"),
+        ("a\tX\n", {"columns": {"pos": 4}}, 1, "at least 5 columns, since 'pos' is column 4 counted from 0"),
         ("a X\nb X Y\n", {"separator": None}, 2, "expected 2 columns but found 3"),
         ("a\tX\n\tX\n", {}, 2, "expected a word in column 0 but it is empty"),
     ],

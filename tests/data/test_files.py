@@ -271,7 +271,11 @@ def test_a_file_may_be_rewritten_from_its_own_lines(tmp_path: Path) -> None:
 
 
 def test_unwritable_places_are_refused_before_the_body_runs(tmp_path: Path) -> None:
-    for path, why in [(tmp_path, "it is a directory"), (tmp_path / "no" / "a", "No such file"), ("a\0b", "not a valid file name")]:
+    for path, why in [
+        (tmp_path, "it is a directory"),
+        (tmp_path / "no" / "a", "No such file"),
+        ("a\0b", "not a valid file name"),
+    ]:
         with pytest.raises(DataError, match=why), writing(path):
             pytest.fail("the body ran")
 
