@@ -96,6 +96,7 @@ _EXPORTS = {
     "decode": "trellis.search.decode",
     "dictionary": "trellis.constraints.labels",
     "each": "trellis.constraints.links",
+    "earlier": "trellis.constraints.earlier",
     "each_label": "trellis.constraints.each_label",
     "entity": "trellis.constraints.relations",
     "exactly": "trellis.constraints.comparison",
@@ -124,6 +125,7 @@ _EXPORTS = {
     "share": "trellis.constraints.count",
     "shares": "trellis.constraints.shares",
     "starts": "trellis.constraints.count",
+    "together": "trellis.constraints.together",
     "transitions": "trellis.constraints.count",
     "trusted": "trellis.constraints.given",
     "tune": "trellis.learn.tune",
@@ -203,6 +205,7 @@ if TYPE_CHECKING:
     from trellis.constraints.count import transitions as transitions
     from trellis.constraints.each_label import each_label as each_label
     from trellis.constraints.each_label import few_labels_per as few_labels_per
+    from trellis.constraints.earlier import earlier as earlier
     from trellis.constraints.fields import length as length
     from trellis.constraints.fields import ordered as ordered
     from trellis.constraints.given import given as given
@@ -224,6 +227,7 @@ if TYPE_CHECKING:
     from trellis.constraints.shares import read_targets as read_targets
     from trellis.constraints.shares import shares as shares
     from trellis.constraints.shares import write_targets as write_targets
+    from trellis.constraints.together import together as together
     from trellis.data.batch import Batch as Batch
     from trellis.data.document import Document as Document
     from trellis.data.document import Relation as Relation

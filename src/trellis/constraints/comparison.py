@@ -12,9 +12,10 @@ from trellis.constraints.condition import Key
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context, RowBlock
 from trellis.constraints.count import count
+from trellis.constraints.earlier import earlier_blocks, earlier_of
 from trellis.constraints.linear_count import Count, as_count
 from trellis.constraints.reduction import Outputs, TestedPlaces, merged
-from trellis.constraints.rule import Implies, Rule
+from trellis.constraints.rule import Always, Implies, Rule
 from trellis.errors import ConstraintError
 
 
@@ -81,6 +82,9 @@ class Comparison(Constraint):
             from trellis.constraints.relation_rows import rule_blocks
 
             return rule_blocks(self.rule, context)
+        condition = None if self.rule is None else earlier_of(self.rule)
+        if self.rule is not None and condition is not None:
+            return earlier_blocks(self.rule, condition, context)
         sides = [(self.high, +1)] if self.high is not None else []
         if self.low is not None and not self.equality:
             sides.append((self.low, -1))
@@ -88,6 +92,10 @@ class Comparison(Constraint):
 
     def tested(self, outputs: Outputs) -> TestedPlaces:
         context = outputs.context
+        if self.rule is not None and earlier_of(self.rule) is not None:
+            when = outputs.holds(self.rule.parts[0] if isinstance(self.rule, Implies) else Always())
+            broken = ~outputs.holds(self.rule)
+            return TestedPlaces(when.astype(float), broken.astype(float), context.instance, np.arange(context.n_slots))
         found = merged([outputs.test(block) for block in self.blocks(context)])
         if not isinstance(self.rule, Implies) or self.rule.parts[0].observed or context.parts.has_variables:
             return found

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.constraints.context import Context
+from trellis.constraints.context import Context, RowBlock, Units, merge
 from trellis.constraints.rule import Patterns, Rule
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of, owners, take_rows
 
@@ -147,3 +147,43 @@ def _gather(code: IntArray, table: NDArray[np.int8]) -> tuple[IntArray, IntArray
         return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
     start, source = take_rows(offsets_of(np.bincount(pattern, minlength=len(table))), code)
     return owners(start), column[source], table[pattern[source], column[source]].astype(np.float64)
+
+
+Terms = tuple[IntArray, IntArray, FloatArray, FloatArray]
+"""row, part and coefficient of entries, and the constant of each row."""
+
+
+def times(entries: RuleEntries, factor: float | FloatArray) -> Terms:
+    """What a rule gives at every token, times a factor of the token."""
+    scale = np.broadcast_to(factor, entries.constant.shape)
+    return entries.slot, entries.part, entries.value * scale[entries.slot], entries.constant * scale
+
+
+def spread(entries: RuleEntries, first: IntArray, end: IntArray, sign: float) -> Terms:
+    """What a rule gives at every token, in the rows ``first`` .. ``end`` − 1 of it, (n_slots,) each."""
+    start = offsets_of((end - first)[entries.slot])
+    entry = owners(start)
+    row = first[entries.slot[entry]] + np.arange(len(entry)) - start[entry]
+    steps = np.zeros(len(first) + 1)
+    np.add.at(steps, first, entries.constant)
+    np.subtract.at(steps, end, entries.constant)
+    return row, entries.part[entry], sign * entries.value[entry], sign * np.cumsum(steps)[:-1]
+
+
+def rows_of_terms(
+    context: Context, units: Units, terms: list[Terms], room: FloatArray | float, subject: str
+) -> RowBlock:
+    """Σ terms ≤ room, in every unit; the count of messages is Σ terms − room."""
+    row, part, value = (np.concatenate([term[i] for term in terms]) for i in range(3))
+    offset = np.sum([term[3] for term in terms], axis=0) - room
+    return RowBlock(
+        *merge(row, part, value, context.parts.n_parts),
+        bound=-offset,
+        equality=False,
+        instance=units.instance,
+        sign=1,
+        offset=offset,
+        subject=subject,
+        where=units.where,
+        slot=units.slot,
+    )

@@ -47,10 +47,8 @@ LONGEST = 10_000_000
 """Letters of one expression; a dictionary of a million words has as many."""
 LONGEST_BODY = 500
 """Letters behind ``lambda L:``, which are read again for every label."""
-DEEPEST = 50
-"""Brackets within brackets, and rules that are joined by ``|`` or ``&``."""
-OPERATIONS = 2000
-"""Operators and calls of one expression."""
+DEEPEST, OPERATIONS = 50, 2000
+"""Brackets within brackets, and rules that are joined by ``|`` or ``&``; operators and calls of one expression."""
 LARGEST = 1e15
 """Numbers beyond it (or beyond it below 0) are not counts or shares of anything."""
 
@@ -58,12 +56,14 @@ METHODS = frozenset({"between", "implies", "isin", "matches", "per"})
 ATTRIBUTES = frozenset({"first", "from_end", "last", "links"})
 NAMES = frozenset({
     "arcs", "at_least", "at_most", "backward", "changed", "column", "count", "counts_like", "dictionary", "each",
-    "each_label", "entities", "entity", "exactly", "exists", "feature", "few_labels_per", "first", "following",
-    "forward", "given", "label", "length", "links", "one_relation_per_pair", "ordered", "position", "preceding",
-    "previous", "relation", "relations", "root", "second", "share", "shares", "starts", "transitions", "trusted",
-    "word",
+    "each_label", "earlier", "entities", "entity", "exactly", "exists", "feature", "few_labels_per", "first",
+    "following", "forward", "given", "label", "length", "links", "one_relation_per_pair", "ordered", "position",
+    "preceding", "previous", "relation", "relations", "root", "second", "share", "shares", "starts", "together",
+    "transitions", "trusted", "word",
 })  # fmt: skip
-LISTS = frozenset({"isin", "dictionary", "label", "previous", "count", "share", "entity", "relation", "between"})
+LISTS = frozenset({
+    "isin", "dictionary", "label", "previous", "earlier", "count", "share", "entity", "relation", "between", "together",
+})  # fmt: skip
 """Calls that hold their arguments once; others may copy their condition for each label that is named."""
 
 _BINARY: dict[str, tuple[int, Callable[[Any, Any], Any]]] = {
@@ -280,8 +280,7 @@ class _Reader:
         values += self.strings()
         while not self.at(")"):
             value = self.function() if name == "each_label" and self.token == "lambda" else self.argument(by_name)
-            if value is not by_name:
-                values.append(value)
+            values += [] if value is by_name else [value]
             if not self.take(","):
                 break
         items = sum(len(value) if isinstance(value, list | dict) else 1 for value in (*values, *by_name.values()))

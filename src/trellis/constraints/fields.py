@@ -26,17 +26,14 @@ import numpy as np
 
 from trellis.constraints.amounts import any_of, is_whole
 from trellis.constraints.constraint import Constraint
-from trellis.constraints.context import Context, RowBlock, Units, instance_units, merge, token_units
+from trellis.constraints.context import Context, RowBlock, instance_units, token_units
 from trellis.constraints.count import starts
-from trellis.constraints.entries import RuleEntries, entries_of
+from trellis.constraints.entries import Terms, entries_of, rows_of_terms, spread, times
 from trellis.constraints.labels import Label, label_names
 from trellis.constraints.reduction import Outputs, TestedPlaces, joined
 from trellis.constraints.rule import Or, Rule
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of, owners
+from trellis.data.ragged import BoolArray, IntArray
 from trellis.errors import ConstraintError
-
-Terms = tuple[IntArray, IntArray, FloatArray, FloatArray]
-"""row, part and coefficient of entries, and the constant of each row."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -131,56 +128,22 @@ def _single(context: Context, places: BoolArray, broken: BoolArray) -> TestedPla
     return TestedPlaces(places.astype(np.float64), broken.astype(np.float64), context.instance, slots)
 
 
-def _each(entries: RuleEntries, factor: float | FloatArray) -> Terms:
-    """What a rule gives at every token, times a factor of the token."""
-    scale = np.broadcast_to(factor, entries.constant.shape)
-    return entries.slot, entries.part, entries.value * scale[entries.slot], entries.constant * scale
-
-
-def _spread(entries: RuleEntries, first: IntArray, end: IntArray, sign: float) -> Terms:
-    """What a rule gives at every token, in the rows ``first`` .. ``end`` − 1 of it, (n_slots,) each."""
-    start = offsets_of((end - first)[entries.slot])
-    entry = owners(start)
-    row = first[entries.slot[entry]] + np.arange(len(entry)) - start[entry]
-    steps = np.zeros(len(first) + 1)
-    np.add.at(steps, first, entries.constant)
-    np.subtract.at(steps, end, entries.constant)
-    return row, entries.part[entry], sign * entries.value[entry], sign * np.cumsum(steps)[:-1]
-
-
-def _rows(context: Context, units: Units, terms: list[Terms], room: FloatArray | float, subject: str) -> RowBlock:
-    """Σ terms ≤ room, in every unit; the count of messages is Σ terms − room."""
-    row, part, value = (np.concatenate([term[i] for term in terms]) for i in range(3))
-    offset = np.sum([term[3] for term in terms], axis=0) - room
-    return RowBlock(
-        *merge(row, part, value, context.parts.n_parts),
-        bound=-offset,
-        equality=False,
-        instance=units.instance,
-        sign=1,
-        offset=offset,
-        subject=subject,
-        where=units.where,
-        slot=units.slot,
-    )
-
-
 def _order_rows(context: Context, name: str, later: tuple[str, ...]) -> RowBlock:
     """M_t · s_A(t) + Σ_{u<t} s_B(u) ≤ M_t."""
     t, slots = context.from_start, np.arange(context.n_slots)
     # fields of one label stand apart, unless they may be adjacent
     most = (t if context.parts.has_again or len(later) > 1 else (t + 1) // 2).astype(np.float64)
-    before = [_spread(entries_of(_start(one), context), slots + 1, slots + 1 + context.from_end, 1.0) for one in later]
-    here = _each(entries_of(_start(name), context), most)
+    before = [spread(entries_of(_start(one), context), slots + 1, slots + 1 + context.from_end, 1.0) for one in later]
+    here = times(entries_of(_start(name), context), most)
     subject = f"the number of {any_of(list(later))} segments before a {name} segment"
-    return _rows(context, token_units(context), [here, *before], most, subject)
+    return rows_of_terms(context, token_units(context), [here, *before], most, subject)
 
 
 def _window(context: Context, name: str, length: int, sign: float) -> Terms:
     """sign · Σ_{t−length<u≤t} s(u)."""
     slots = np.arange(context.n_slots)
     end = slots + np.minimum(length, context.from_end + 1)
-    return _spread(entries_of(_start(name), context), slots, end, sign)
+    return spread(entries_of(_start(name), context), slots, end, sign)
 
 
 def _missing(context: Context, name: str, low: int) -> list[RowBlock]:
@@ -211,30 +174,30 @@ def _segment_rows(context: Context, name: str, excess: IntArray, subject: str) -
     slot, which = slot[fits], which[fits]
     part = np.asarray(context.parts.segment(slot, which + 1, label))
     terms: Terms = units.row[slot], part, excess[which].astype(np.float64), np.zeros(len(units))
-    return _rows(context, units, [terms], 0.0, subject)
+    return rows_of_terms(context, units, [terms], 0.0, subject)
 
 
 def _missing_rows(context: Context, name: str, low: int) -> RowBlock:
     """Σ_{t−m<u≤t} s(u) − [y_t = A] ≤ 0."""
-    terms = [_window(context, name, low, 1.0), _each(entries_of(Label((name,)), context), -1.0)]
+    terms = [_window(context, name, low, 1.0), times(entries_of(Label((name,)), context), -1.0)]
     subject = f"the number of tokens missing from {name} segments"
-    return _rows(context, token_units(context), terms, 0.0, subject)
+    return rows_of_terms(context, token_units(context), terms, 0.0, subject)
 
 
 def _cut_rows(context: Context, name: str, low: int) -> RowBlock:
     """Σ_u max(m − n + u, 0) · s(u) ≤ 0, in every sentence."""
     units, missing = instance_units(context), np.maximum(low - 1 - context.from_end, 0).astype(np.float64)
-    slot, part, value, constant = _each(entries_of(_start(name), context), missing)
+    slot, part, value, constant = times(entries_of(_start(name), context), missing)
     total = np.bincount(units.row, constant, minlength=len(units))
     terms: Terms = units.row[slot], part, value, total.astype(np.float64)
-    return _rows(context, units, [terms], 0.0, f"the number of tokens missing from {name} segments")
+    return rows_of_terms(context, units, [terms], 0.0, f"the number of tokens missing from {name} segments")
 
 
 def _surplus_rows(context: Context, name: str, high: int) -> RowBlock:
     """[y_t = A] − Σ_{t−m<u≤t} s(u) ≤ 0."""
-    terms = [_window(context, name, high, -1.0), _each(entries_of(Label((name,)), context), 1.0)]
+    terms = [_window(context, name, high, -1.0), times(entries_of(Label((name,)), context), 1.0)]
     subject = f"the number of tokens of {name} segments beyond {high}"
-    return _rows(context, token_units(context), terms, 0.0, subject)
+    return rows_of_terms(context, token_units(context), terms, 0.0, subject)
 
 
 def ordered(*labels: str | Iterable[str]) -> FieldOrder:

@@ -27,6 +27,7 @@ import numpy as np
 
 from trellis.constraints.context import Context, RowBlock
 from trellis.constraints.entries import entries_of
+from trellis.constraints.labels import Label
 from trellis.constraints.rows import COUPLING
 from trellis.constraints.rule import Rule
 from trellis.constraints.strength import Kind, Strength
@@ -167,6 +168,9 @@ class Outputs:
 
     def holds(self, rule: Rule) -> BoolArray:
         """(n_slots,): where a rule about single tokens holds."""
+        for condition in rule.earlier():
+            before = condition.holds_in(self.holds(Label(condition.names)), self.context)
+            return np.where(before, self.holds(rule.decided(True)), self.holds(rule.decided(False)))
         entries = entries_of(rule, self.context)
         values = entries.value * self.uses(entries.part)
         return entries.constant + np.bincount(entries.slot, values, minlength=self.context.n_slots) > 0.5

@@ -5,6 +5,7 @@ A rule is a boolean function r_t(y_{t−1}, y_t) at every slot t. Its atoms are
     observed      word.isin(...), position.first, ...                    see :mod:`condition`
     labels        label("A", "B"): y_t ∈ {A, B};  previous("A"): y_{t−1} = A, false at a first slot;
                   changed: y_{t−1} ≠ y_t, false at a first slot          see :mod:`labels`
+    farther back  earlier("A"): some y_u = A, u < t; not in counts       see :mod:`earlier`
 
 and it is built of them with ``&``, ``|``, ``~`` and ``implies``. On its own a rule is a constraint: it holds at every
 token, so the parts that violate it are not used.
@@ -26,6 +27,7 @@ from trellis.errors import ConstraintError
 
 if TYPE_CHECKING:
     from trellis.constraints.comparison import Comparison
+    from trellis.constraints.earlier import Earlier
     from trellis.constraints.entries import RuleEntries
 
 
@@ -83,6 +85,14 @@ class Rule(ABC):
     def entries(self, context: Context) -> RuleEntries | None:
         """Its linear form where it speaks of other parts than labels."""
         return None
+
+    def earlier(self) -> Iterator[Earlier]:
+        """Conditions on labels farther back than the previous one."""
+        return iter(())
+
+    def decided(self, value: bool) -> Rule:
+        """The rule where all of these conditions hold, or none."""
+        return self
 
     @abstractmethod
     def code(self) -> str:
@@ -257,6 +267,13 @@ class _Compound(Rule):
             if not part.observed:
                 part.holds(context)  # refuses, and points at the part
         return self.combine([part.holds(context) for part in self.parts])
+
+    def earlier(self) -> Iterator[Earlier]:
+        for part in self.parts:
+            yield from part.earlier()
+
+    def decided(self, value: bool) -> Rule:
+        return type(self)(*(part.decided(value) for part in self.parts))
 
     def table(self, patterns: Patterns) -> BoolArray:
         if self.observed:

@@ -7,6 +7,7 @@ from functools import reduce
 from operator import and_
 
 from trellis.constraints.condition import column, following, position, preceding, word
+from trellis.constraints.earlier import earlier
 from trellis.constraints.labels import label, previous
 from trellis.constraints.rule import Rule
 from trellis.constraints.rules.section import Section
@@ -62,15 +63,23 @@ _LABELLED: dict[str, _Reader] = {
     "label": lambda s, k, f: label(*s.label_names(k)),
     "previous_label": lambda s, k, f: previous(*s.label_names(k)),
 }
+_FARTHER: dict[str, _Reader] = {"earlier_label": lambda s, k, f: earlier_label(s, k)}
 
 OBSERVED_KEYS = (*(f"{sign}_{name}" for sign in ("if", "unless") for name in _OBSERVED), "ignore_case")
 LABEL_KEYS = tuple(f"{sign}_{name}" for sign in ("if", "unless") for name in _LABELLED)
+EARLIER_KEYS = ("if_earlier_label", "unless_earlier_label", "earlier_distance")
+
+
+def earlier_label(section: Section, key: str) -> Rule:
+    """One of the labels at an earlier token; how far back is a key of its own."""
+    back = section.distance("earlier_distance", "tokens") if "earlier_distance" in section else None
+    return earlier(*section.label_names(key), distance=back)
 
 
 def condition_of(section: Section, *, with_labels: bool = True) -> Rule | None:
     """All conditions of a rule joined by "and", or None where it has none."""
     fold = section.flag("ignore_case")
-    readers = {**_OBSERVED, **_LABELLED} if with_labels else _OBSERVED
+    readers = {**_OBSERVED, **_LABELLED, **_FARTHER} if with_labels else _OBSERVED
     found = [reader(section, f"if_{name}", fold) for name, reader in readers.items() if f"if_{name}" in section]
     found += [
         ~reader(section, f"unless_{name}", fold) for name, reader in readers.items() if f"unless_{name}" in section

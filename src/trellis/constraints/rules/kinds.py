@@ -32,13 +32,21 @@ from trellis.constraints.relations import (
     second,
 )
 from trellis.constraints.rule import Rule
-from trellis.constraints.rules.conditions import LABEL_KEYS, OBSERVED_KEYS, column_values, condition_of, joined
+from trellis.constraints.rules.conditions import (
+    EARLIER_KEYS,
+    LABEL_KEYS,
+    OBSERVED_KEYS,
+    column_values,
+    condition_of,
+    earlier_label,
+    joined,
+)
 from trellis.constraints.rules.fields import APPEARS_KEYS, EVERY, LENGTH_KEYS, SIGNS, appears, field_length, field_order
 from trellis.constraints.rules.section import Section
 from trellis.constraints.shares import targets_of
 from trellis.errors import DataError, UnknownNameError
 
-STRENGTH_KEYS = ("strength", "slack", "penalty", "norm")
+STRENGTH_KEYS = ("strength", "slack", "penalty", "norm", "norm_over")
 BOUND_KEYS = ("at_least", "at_most", "exactly", "between")
 SCOPE_KEYS = ("per", "per_column")
 IF_SOME_KEYS = ("if_some_label", "if_all_labels", "if_no_label", "if_some_word", "if_some_word_in")
@@ -99,13 +107,19 @@ def _implied(condition: Rule | None, wanted: Rule) -> Constraint:
 
 
 def _token_rule(section: Section) -> Constraint:
-    makers: dict[str, Callable[[tuple[str, ...]], Rule]] = {
-        "then_label": lambda names: label(*names),
-        "then_not_label": lambda names: ~label(*names),
-        "then_previous_label": lambda names: previous(*names),
+    makers: dict[str, Callable[[str], Rule]] = {
+        "then_label": lambda key: label(*section.label_names(key)),
+        "then_not_label": lambda key: ~label(*section.label_names(key)),
+        "then_previous_label": lambda key: previous(*section.label_names(key)),
+        "then_earlier_label": lambda key: earlier_label(section, key),
     }
+    found = [key for key in ("if_earlier_label", "unless_earlier_label", "then_earlier_label") if key in section]
+    if len(found) > 1:
+        section.fail(f"{found[0]} and {found[1]} must be in separate rules", found[1])
+    if "earlier_distance" in section and not found:
+        section.fail("earlier_distance needs if_earlier_label, unless_earlier_label or then_earlier_label")
     condition = condition_of(section)
-    wanted = joined(make(section.label_names(key)) for key, make in makers.items() if key in section)
+    wanted = joined(make(key) for key, make in makers.items() if key in section)
     assert wanted is not None  # the table of kinds has seen one of the keys
     return _implied(condition, wanted)
 
@@ -206,7 +220,7 @@ def _arcs(section: Section) -> Constraint:
         head=head,
         child=_end(section, "child"),
         direction=direction,
-        distance=_distance(section),
+        distance=section.distance("distance", "words") if "distance" in section else None,
         share=counted == "share",
     )
     return _bounded_in_scope(section, chosen)
@@ -220,19 +234,6 @@ def _end(section: Section, end: str) -> Rule | None:
     if f"{end}_column" in section:
         found.append(column_values(section, f"{end}_column", fold))
     return joined(found)
-
-
-def _distance(section: Section) -> tuple[int, int] | None:
-    if "distance" not in section:
-        return None
-    value = section.values["distance"]
-    if not isinstance(value, list):
-        n = section.whole("distance", low=1)
-        return n, n
-    whole = len(value) == 2 and all(isinstance(n, int) and not isinstance(n, bool) for n in value)
-    if not whole or not 1 <= value[0] <= value[1]:
-        section.fail("distance must be a number of words, at least 1, or [least, most]", "distance")
-    return value[0], value[1]
 
 
 def _argument_types(section: Section) -> Constraint:
@@ -313,7 +314,11 @@ class RuleKind:
 
 _CONDITIONS = OBSERVED_KEYS + LABEL_KEYS
 KINDS: tuple[RuleKind, ...] = (
-    RuleKind(("then_label", "then_not_label", "then_previous_label"), _CONDITIONS + STRENGTH_KEYS, _token_rule),
+    RuleKind(
+        ("then_label", "then_not_label", "then_previous_label", "then_earlier_label"),
+        _CONDITIONS + EARLIER_KEYS + STRENGTH_KEYS,
+        _token_rule,
+    ),
     RuleKind(("count",), _CONDITIONS + BOUND_KEYS + SCOPE_KEYS + STRENGTH_KEYS, _count),
     RuleKind(("share",), OBSERVED_KEYS + BOUND_KEYS + SCOPE_KEYS + STRENGTH_KEYS, _share),
     RuleKind(APPEARS_KEYS, ("field", *STRENGTH_KEYS), appears),

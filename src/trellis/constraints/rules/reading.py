@@ -14,6 +14,7 @@ from trellis.constraints.rules.features import TextFeature, read_features
 from trellis.constraints.rules.kinds import STRENGTH_KEYS, kind_of
 from trellis.constraints.rules.section import NamedFiles, Section, scan
 from trellis.constraints.strength import Strength, hard, learned, penalty, slack
+from trellis.constraints.together import together
 from trellis.data.files import FilePath, shown, text_of
 from trellis.data.tokens import TOKENISERS, WORDS, Tokeniser
 from trellis.errors import ConstraintError, DataError
@@ -89,7 +90,7 @@ def parse_rules(text: str, path: str = "rules", files: Mapping[str, str] | None 
     kinds = {key: top.texts(key) for key in KIND_KEYS if key in top}
     lists = _lists(top)
     defaults = top.inner("defaults") if "defaults" in top else replace(top, values={})
-    defaults.check_keys(STRENGTH_KEYS)
+    defaults.check_keys([key for key in STRENGTH_KEYS if key != "norm_over"])
     strength = _strength(defaults, hard())
     listed = values.get("rule", [])
     if not isinstance(listed, list) or not all(isinstance(rule, dict) for rule in listed):
@@ -147,11 +148,13 @@ def _constraints(section: Section, default: Strength) -> list[Constraint]:
     try:
         read = kind.read(section)
         found = read if isinstance(read, list) else [read]
+        if "norm_over" in section and section.choice("norm_over", ("sentence", "corpus")) == "corpus":
+            found = [together(*found)]
         if "strength" in kind.others:
             found = [one.with_strength(_strength(section, default)) for one in found]
         if "name" in section:
             name = section.text("name")
-            found = [one.named(f"{name}: {one.code()}" if isinstance(read, list) else name) for one in found]
+            found = [one.named(f"{name}: {one.code()}" if len(found) > 1 else name) for one in found]
     except ConstraintError as error:
         section.fail(str(error))
     return [replace(one, origin=RuleOrigin(section.path, section.line())) for one in found]

@@ -241,6 +241,17 @@ class Section:
             self.fail(f"{key} must be a number, {span}, got {_shown(value)}", key)
         return float(value)
 
+    def distance(self, key: str, of: str) -> tuple[int, int]:
+        """A number from 1 on, or [least, most]."""
+        value = self.values[key]
+        if not isinstance(value, list):
+            n = self.whole(key, low=1)
+            return n, n
+        whole = len(value) == 2 and all(isinstance(n, int) and not isinstance(n, bool) for n in value)
+        if not whole or not 1 <= value[0] <= value[1]:
+            self.fail(f"{key} must be a number of {of}, at least 1, or [least, most]", key)
+        return value[0], value[1]
+
     def whole(self, key: str, *, low: int = 0) -> int:
         value = self.values[key]
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value < 2**31:
