@@ -5,9 +5,28 @@ from hypothesis import given, settings
 
 from tests.hostile.command import run
 from tests.interop.texts import documents, probabilities
-from trellis import CRF, Aggregator, DataError, Document, Extractor, MaxEnt, Span, UnknownNameError
+from trellis import (
+    CRF,
+    HMM,
+    Aggregator,
+    Aligner,
+    DataError,
+    Document,
+    Extractor,
+    Matcher,
+    MaxEnt,
+    Span,
+    UnknownNameError,
+    majority_vote,
+    span_vote,
+    vote_summary,
+    votes_to_matrix,
+)  # fmt: skip
+from trellis.data.bitext import read_joined_file
+from trellis.data.pair_files import read_pairs
 from trellis.data.records import read_documents, write_documents
 from trellis.data.text_files import read_labelled, read_texts
+from trellis.data.voted_files import read_voted
 
 pandas = pytest.importorskip("pandas", reason="pandas is not installed: pip install pandas")
 polars = pytest.importorskip("polars", reason="polars is not installed: pip install polars")
@@ -76,7 +95,48 @@ def test_missing_texts_and_columns_are_named():
         from_frame(pandas.DataFrame({"body": ["a"]}))
 
 
-@pytest.mark.parametrize("name", ["pandas", "polars", "arrow"])
+KINDS = ["pandas", "polars", "arrow"]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_frame_of_votes_has_a_column_for_each_function(name):
+    rows = {"text": ["late", "so quick"] * 5, "f": ["BAD", "GOOD"] * 5, "g": ["BAD", None] * 5}
+    documents = [Document((text,), votes={"f": (f,), "g": (g,)}) for text, f, g in zip(*rows.values(), strict=True)]
+    table = columns_of(rows | {"label": ["BAD", "BAD"] * 5})[name]
+    assert Aggregator().fit(table).labels_ == Aggregator().fit(documents).labels_
+    assert Aggregator().fit(documents).predict(table) == Aggregator().fit(documents).predict(documents)
+    assert [one.accuracy for one in vote_summary(table).functions] == [0.5, 1.0]
+    assert majority_vote(table, ["GOOD", "BAD"])[:2] == [["BAD"], ["GOOD"]]
+    assert span_vote(columns_of({"tokens": [["a", "b"]], "f": [[None, "B-X"]]})[name]) == [["O", "B-X"]]
+    assert votes_to_matrix(to_frame(documents, LIBRARIES[KINDS.index(name)]))[2] == ["f", "g"]
+    with pytest.raises(DataError, match="text 0: expected a list of labels and nulls from function 'id'"):
+        Aggregator().fit(columns_of(rows | {"id": [3] * 10})[name])
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_frame_of_pairs_has_a_column_for_each_side(name):
+    sides, pairs = {"source": ["a b", "b"] * 3, "target": ["x y", "y"] * 3}, [("a b", "x y"), ("b", "y")] * 3
+    aligned = Aligner(max_iter=1).fit(columns_of(sides)[name])
+    assert list(map(repr, aligned.align(columns_of(sides)[name]))) == list(map(repr, aligned.align(pairs)))
+    answers, pairs = [1, -1] * 3, [("smith", "smyth"), ("jones", "xu")] * 3
+    sides = {"id": [1, 2] * 3, "left": [left for left, _ in pairs], "right": [right for _, right in pairs]}
+    matched = Matcher(max_iter=1).fit(columns_of(sides)[name], answers)
+    assert matched.predict(columns_of(sides)[name]).tolist() == matched.predict(pairs).tolist()
+    with pytest.raises(DataError, match="pair 0: expected two texts, got {'one'"):
+        matched.predict(columns_of({"one": ["a"], "two": ["b"]})[name])
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("model", [CRF(), HMM()], ids=repr)
+def test_a_frame_of_tokens_and_labels_trains_a_tagger(name, model):
+    rows = {"tokens": [["a", "b"], ["b", "a"]] * 3, "labels": [["X", "Y"], ["Y", "X"]] * 3}
+    model.fit(columns_of(rows)[name])
+    assert model.predict(columns_of(rows)[name]) == rows["labels"]
+    model.fit([Document(tuple(t), tuple(y)) for t, y in zip(rows["tokens"], rows["labels"], strict=True)])
+    assert model.predict(rows["tokens"]) == rows["labels"]
+
+
+@pytest.mark.parametrize("name", KINDS)
 def test_votes_of_a_frame_are_aggregated(name):
     table = columns_of({"text": ["late", "quick"] * 5, "f": ["BAD", "GOOD"] * 5, "g": ["BAD", None] * 5})[name]
     found = from_frame(table, votes=["f", "g"])
@@ -112,6 +172,37 @@ def test_tables_are_files_of_texts(tmp_path, capfd):
     (tmp_path / "b.csv").write_text("body\na\n")
     assert run("extract", "predict", "-m", tmp_path / "m", tmp_path / "b.csv", "-o", tmp_path / "b.jsonl") == 2
     assert "expected a column 'text' or 'tokens' but found ['body']" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_tables_are_files_of_votes_and_pairs(ending, tmp_path, capfd):
+    votes = pandas.DataFrame({"text": ["late, so", "quick"], "f": ["BAD", None], "label": ["BAD", "GOOD"]})
+    tokens = [Document(("no", "aspirin"), votes={"f": (None, "B-DRUG")})]
+    pairs = pandas.DataFrame({"left": ["smith", "a,b"], "right": ["smyth", "a"], "answer": ["yes", "no"]})
+    bitext = pandas.DataFrame({"source": ["a b"], "target": ["x y"]})
+    path = tmp_path / f"t.{ending}"
+
+    def write(table):
+        table.to_csv(path, index=False) if ending == "csv" else table.to_parquet(path)
+
+    write(votes)
+    found = list(read_voted(path))
+    assert [(one.tokens, one.labels, one.votes) for one in found] == [
+        (("late, so",), ("BAD",), {"f": ("BAD",)}), (("quick",), ("GOOD",), {"f": (None,)})
+    ]  # fmt: skip
+    lists = {"tokens": [["no", "aspirin"]], "f": [[None, "B-DRUG"]]}  # which CSV has not
+    write(pandas.DataFrame({"tokens": ["no aspirin"], "f": ["_ B-DRUG"]} if ending == "csv" else lists))
+    assert list(read_voted(path)) == tokens
+    write(pairs)
+    assert [(one.left, one.right, one.answer) for one in read_pairs(path)] == [
+        ("smith", "smyth", 1),
+        ("a,b", "a", -1),
+    ]
+    write(bitext)
+    assert list(read_joined_file(path)) == [(["a", "b"], ["x", "y"])]
+    assert run("align", "--input", path, "--json") == 0
+    assert run("match", "train", path, "--save", tmp_path / "m") == 2
+    assert "expected the columns 'left' and 'right' but found ['source', 'target']" in capfd.readouterr().err
 
 
 def test_class_labels_of_datasets_come_back():

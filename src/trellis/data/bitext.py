@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from trellis.data.checks import check_list, is_list, is_whole
+from trellis.data.checks import check_list, is_list, is_whole, sides_of
 from trellis.data.files import FilePath, numbered_lines, shown
 from trellis.data.ragged import IntArray, LabelArray
 from trellis.data.storage import UNBOUNDED, Storage
+from trellis.data.tables import is_table, table_rows
 from trellis.data.text import words_of
 from trellis.errors import DataError
 
@@ -49,7 +50,14 @@ def read_two_files(source: FilePath, target: FilePath) -> Iterator[Pair]:
 
 
 def read_joined_file(path: FilePath) -> Iterator[Pair]:
-    """Pairs ``source ||| target`` or ``source TAB target``; a line with neither separator is a DataError."""
+    """Pairs ``source ||| target`` or ``source TAB target``, or a table with these columns."""
+    if is_table(path):
+        for number, row in table_rows(path):
+            if not {"source", "target"} <= row.keys():
+                message = f"expected the columns 'source' and 'target' but found {list(row)}"
+                raise DataError(message, path=shown(path), line=number)
+            yield words_of(row["source"] or ""), words_of(row["target"] or "")
+        return
     for number, line in numbered_lines(path):
         try:
             pair = joined_pair(line)
@@ -220,7 +228,7 @@ def cut_long_pairs(source: IntArray, target: IntArray, longest: int = LONGEST) -
 def each_pair(pairs: Any) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
     """The words of both sentences of each pair, given as strings or as lists of words."""
     for number, pair in enumerate(check_list(pairs, "sentence pairs")):
-        sides = tuple(pair) if is_list(pair) else ()
+        sides = sides_of(pair)
         if len(sides) != 2:
             raise DataError(f"pair {number} is {pair!r:.80}: expected two sentences, (source, target)")
         yield _words(sides[0], number), _words(sides[1], number)

@@ -13,6 +13,7 @@ import numpy as np
 
 from trellis.errors import DataError
 
+SIDES = (("source", "target"), ("left", "right"))
 NOT_A_LABEL = "NaN is no label: write None where a label is not known"
 
 
@@ -47,6 +48,19 @@ def _plain(cell: Any) -> Any:
     if isinstance(cell, np.ndarray):
         return [_plain(one) for one in cell.tolist()]
     return None if (isinstance(cell, float) and cell != cell) or type(cell).__name__ == "NAType" else cell
+
+
+def sides_of(pair: Any) -> tuple[Any, ...]:
+    """Both sides of a pair: a sequence of two, or a row of a table with "source" and "target", or "left" and "right".
+
+    Anything else has no sides, ().
+
+    >>> sides_of(["a", "b"]), sides_of({"left": "a", "right": "b", "match": True}), sides_of("ab")
+    (('a', 'b'), ('a', 'b'), ())
+    """
+    if isinstance(pair, Mapping):
+        return next((tuple(map(pair.get, names)) for names in SIDES if set(names) <= pair.keys()), ())
+    return tuple(pair) if is_list(pair) else ()
 
 
 def check_list(items: Any, what: str) -> Iterable[Any]:

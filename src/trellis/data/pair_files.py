@@ -1,4 +1,4 @@
-"""Pairs of texts in a file: left TAB right, or left TAB right TAB answer.
+"""Pairs of texts in a file: left TAB right, or left TAB right TAB answer; or a table with these columns.
 
 An answer is one of 1, +1, yes, true and 0, -1, no, false. Every line of a file has as many columns as the first.
 """
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trellis.data.files import FilePath, lines_or_errors, shown
+from trellis.data.tables import is_table, table_rows
 from trellis.errors import DataError
 
 ANSWERS = {"1": 1, "+1": 1, "yes": 1, "true": 1, "0": -1, "-1": -1, "no": -1, "false": -1}
@@ -41,6 +42,16 @@ def read_pairs(path: FilePath, *, longest: int | None = None) -> list[PairLine]:
 
 def pairs_or_errors(path: FilePath, *, longest: int | None = None) -> Iterator[PairLine | DataError]:
     """The same, with the error itself in the place of an odd line; blank lines are left out."""
+    if is_table(path):
+        for number, row in table_rows(path):
+            cells = [str(row[name]).strip() for name in ("left", "right", "answer") if row.get(name) not in (None, "")]
+            try:
+                if not {"left", "right"} <= row.keys():
+                    raise DataError(f"expected the columns 'left' and 'right' but found {list(row)}")
+                yield _pair(cells, len(cells), longest, number)
+            except DataError as error:
+                yield DataError(str(error), path=shown(path), line=number)
+        return
     n_columns = 0
     for number, line in lines_or_errors(path):
         if isinstance(line, DataError):

@@ -1,7 +1,10 @@
-"""Texts in tables: CSV with a header, and Parquet, with one row for each text.
+"""Tables: CSV with a header, and Parquet, with one row for each text or pair.
 
-A table has a column "text", or "tokens" with lists of strings and, where they are known, "labels" with lists of labels.
-In CSV, which has no lists, tokens and labels are separated by spaces.
+texts   a column "text", or "tokens" with lists of strings and, where they are known, "labels" with lists of labels
+votes   the same and a column for each labelling function (:func:`trellis.data.voted_files.read_voted`)
+pairs   columns "source" and "target", or "left" and "right"
+
+In CSV, which has no lists, tokens, labels and votes of tokens are separated by spaces.
 """
 
 from __future__ import annotations
@@ -17,11 +20,22 @@ from trellis.data.files import FilePath, numbered_lines, shown
 from trellis.data.tokens import WORDS, Tokeniser, each_document
 from trellis.errors import DataError, did_you_mean
 
+TABLES = (".csv", ".parquet")
+
+
+def is_table(path: FilePath) -> bool:
+    """Whether a file is a table, by the ending of its name."""
+    return os.fspath(path).lower().removesuffix(".gz").endswith(TABLES)
+
+
+def table_rows(path: FilePath) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Rows by the names of their columns, with their lines (of Parquet, their numbers)."""
+    yield from _parquet(path) if os.fspath(path).lower().endswith(".parquet") else _csv(path)
+
 
 def read_table(path: FilePath, tokeniser: Tokeniser = WORDS) -> Iterator[Document]:
     """Documents of a table, by the ending of its name."""
-    parquet = os.fspath(path).lower().endswith(".parquet")
-    for line, row in _parquet(path) if parquet else _csv(path):
+    for line, row in table_rows(path):
         if "text" not in row and "tokens" not in row:
             hint = did_you_mean("text", row)
             raise DataError(

@@ -24,13 +24,12 @@ from trellis.data.columns import BLANK, FILLER, blocks, check_cell, read_columns
 from trellis.data.document import Document, fields_of
 from trellis.data.files import STANDARD, FilePath, lines_or_errors, numbered_lines, shown, writing
 from trellis.data.jsonlines import ENDINGS, is_json_lines, parse_json
-from trellis.data.tables import read_table
+from trellis.data.tables import is_table, read_table
 from trellis.data.tokens import WORDS, Tokeniser, read_raw
 from trellis.data.wrench import is_wrench, read_wrench_gold
 from trellis.errors import DataError, did_you_mean
 
 COLUMNS = (".tsv", ".conll", ".col")
-TABLES = (".csv", ".parquet")
 Reader = Callable[[FilePath, int, Tokeniser], Iterator[Document | DataError]]
 WHOLE: dict[str, Callable[[FilePath, Tokeniser], Iterable[Document]]] = {
     "table": read_table, "studio": read_studio, "brat": lambda path, tokeniser: [read_brat(path, tokeniser)],
@@ -44,7 +43,7 @@ def kind_of(path: FilePath) -> str:
         return "columns"
     if is_json_lines(path):
         return "json"
-    if os.fspath(path).lower().removesuffix(".gz").endswith(TABLES):
+    if is_table(path):
         return "table"
     if os.fspath(path).lower().endswith(".ann"):
         return "brat"

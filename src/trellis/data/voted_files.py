@@ -1,6 +1,8 @@
 """Files of texts with votes: WRENCH's JSON, JSON lines, and columns.
 
 WRENCH          a folder, or a ``.json`` file of one (:mod:`trellis.data.wrench`)
+CSV, Parquet    a column "text" (one label for the text) or "tokens", and a column of votes for each function; "label"
+                or "labels", where there is one, is the truth
 JSON lines      {"tokens": [..], "spans": {function: [[first, end, type], ..]}}          as skweak keeps them
                 {"tokens": [..], "votes": {function: [label or null, ..]}}
                 {"text": "..", "votes": {function: label or null}}                        one label for the text
@@ -10,24 +12,31 @@ columns         token TAB vote TAB vote ...; ``_`` or nothing where a function a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from trellis.data.checks import check_list
 from trellis.data.columns import FILLER, blocks
 from trellis.data.document import Document
 from trellis.data.files import FilePath, shown
 from trellis.data.jsonlines import is_json_lines, json_lines, kind
+from trellis.data.tables import is_table, table_rows
 from trellis.data.wrench import is_wrench, read_wrench, span_votes
 from trellis.errors import DataError, did_you_mean
 
 
 def read_voted(path: FilePath, *, all_functions: bool = False) -> Iterator[Document]:
-    """Texts of one file or folder, by its name: a folder and ``.json`` are WRENCH's, ``.jsonl`` lines, others columns.
+    """Texts of one file or folder, by its name: a folder and ``.json`` are WRENCH's, ``.csv`` and
+    ``.parquet`` tables, ``.jsonl`` lines, others columns.
 
     all_functions : of WRENCH, read every function, not only the recommended ones
     """
     if is_wrench(path):
         yield from read_wrench(path, all_functions=all_functions)
+    elif is_table(path):
+        for number, row in table_rows(path):
+            yield _of_row(row, path=shown(path), line=number)
     elif is_json_lines(path):
         yield from _lines(path)
     else:
@@ -75,6 +84,35 @@ def voted_of(record: Any, *, what: str = "", path: str | None = None, line: int 
                     raise refuse(f"function {function!r} votes {vote!r}: a vote is the name of a label, or null")
             votes[function] = tuple(own)
     return Document(tuple(tokens), votes=votes, path=path, line=line)
+
+
+def as_voted(X: Iterable[Any]) -> list[Document]:
+    """Texts with votes: documents, such records, or a table with a column of votes for each function."""
+    if isinstance(X, Document):
+        raise DataError("expected a list of texts with votes, got a single text: put it in brackets, [text]")
+    given = check_list(X, "texts with votes")
+    read = voted_of if given is X else _of_row
+    return [x if isinstance(x, Document) else read(x, what=f"text {i}") for i, x in enumerate(given)]
+
+
+def _of_row(row: Any, *, what: str = "", path: str | None = None, line: int | None = None) -> Document:
+    """A row of a table: without a column "votes", all columns but those of text and labels are votes."""
+    if not isinstance(row, Mapping):
+        return voted_of(row, what=what)
+    votes = {name: _vote(cell, row) for name, cell in row.items() if name not in ("text", "tokens", "labels", "label")}
+    if "votes" in row:  # as to_frame writes them
+        votes = {one["name"]: one["values"] for one in row["votes"] or ()}
+    texts = {name: row[name] for name in ("text", "tokens") if row.get(name) is not None}
+    found = voted_of({**texts, "votes": votes}, what=what, path=path, line=line)
+    gold = row.get("labels") or row.get("label") or None
+    return replace(found, labels=(gold,) if isinstance(gold, str) else gold if gold is None else tuple(gold))
+
+
+def _vote(cell: Any, row: Mapping[str, Any]) -> Any:
+    """A cell of CSV, which has no lists and no missing cells, is a string."""
+    if isinstance(cell, str) and row.get("tokens") is not None:
+        return [None if one == FILLER else one for one in cell.split()]
+    return None if cell == "" else cell
 
 
 def _lines(path: FilePath) -> Iterator[Document]:

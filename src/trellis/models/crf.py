@@ -34,7 +34,7 @@ from trellis.models.features import FeatureFunction, describe, feature_matrix, l
 from trellis.models.kernels import log_linear
 from trellis.models.log_linear import Dev, LogLinearModel
 from trellis.models.saving import missing_function
-from trellis.models.sequence import Labels, SequenceModel, check_sentences
+from trellis.models.sequence import Labels, SequenceModel, check_sentences, with_labels
 from trellis.models.state import vocabulary
 from trellis.structures import Chain, LabelPosterior
 
@@ -259,7 +259,7 @@ class CRF(LogLinearModel, SequenceModel):
         To learn from partly labelled and unlabelled text as well, give the model to a learner.
         """
         self._check_types()
-        y = check_label_lists(y)
+        X, y = with_labels(X, y)
         sentences, labels, _ = _unpacked(X, y)
         complete = [i for i, known in enumerate(labels or ()) if known is not None and None not in known]
         if labels is None or not complete:

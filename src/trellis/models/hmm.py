@@ -41,7 +41,7 @@ from trellis.models.lexicon import (
     TagDictionary,
     transitions_after,
 )
-from trellis.models.sequence import Labels
+from trellis.models.sequence import Labels, with_labels
 from trellis.models.state import SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.models.statistics import RowCounts
 from trellis.structures import Chain, ChainTables, LabelPosterior
@@ -235,7 +235,7 @@ class HMM(HMMParameters):
         to a learner.
         """
         self._check_types()
-        batch = self.encode(X, y, sample_weight, fit=True)
+        batch = self.encode(*with_labels(X, y), sample_weight, fit=True)
         if not np.any(batch.labels >= 0):
             raise DataError(
                 "no token has a known label, and fit counts only those; to learn from unlabelled text, train this "

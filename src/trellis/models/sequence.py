@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count, pairwise
 from typing import Any, ClassVar
 
@@ -135,7 +135,19 @@ def check_sentences(X: Any) -> Sequence[Sequence[Any]]:
     some = False
     for i, sentence in enumerate(sentences):
         some |= check_sentence(i, sentence) is not sentence
-    return [s.tokens if isinstance(s, Document) else s for s in sentences] if some else sentences
+    return [check_sentence(i, sentence) for i, sentence in enumerate(sentences)] if some else sentences
+
+
+def with_labels(X: Any, y: Labels | None) -> tuple[Any, Labels | None]:
+    """Sentences and their labels; without y, those of documents or of a table with "labels"."""
+    if y is None and not isinstance(X, Batch | Corpus):
+        X = X if isinstance(X, Sequence) else list(check_list(X, "sentences, each a list of tokens"))
+        own = [
+            one.labels if isinstance(one, Document) else one.get("labels") if isinstance(one, Mapping) else None
+            for one in X
+        ]
+        y = own if any(one is not None for one in own) else None
+    return X, check_label_lists(y)
 
 
 def streamed(
@@ -155,16 +167,19 @@ def streamed(
         labels = next(known, None)
         return Document(tuple(words), None if labels is None else tuple(labels))
 
-    found = corpus_of(map(sentence, count(), X), label_names=names, storage=Storage(memory))
+    given = check_list(X, "sentences, each a list of tokens")
+    found = corpus_of(map(sentence, count(), given), label_names=names, storage=Storage(memory))
     if y is not None and len(found.batch) != len(y):
         raise DataError(f"expected labels for {len(found.batch)} sentences but got {len(y)}")
     return found
 
 
 def check_sentence(number: int, sentence: Any) -> Sequence[Any]:
-    """One of them as a sequence; of a document its tokens."""
+    """One of them as a sequence; of a document, or the row of a table, its tokens."""
     if isinstance(sentence, Document):
         return sentence.tokens
+    if isinstance(sentence, Mapping) and is_list(sentence.get("tokens")):
+        sentence = sentence["tokens"]
     if not is_list(sentence):
         raise DataError(
             f"sentence {number} is of type {type(sentence).__name__}: expected a list of tokens; split strings first"

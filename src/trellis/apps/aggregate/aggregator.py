@@ -27,11 +27,10 @@ from trellis.apps.aggregate.short_forms import SHORT_FORMS, with_short_forms
 from trellis.constraints import Constraint, parse_rules
 from trellis.data.batch import Batch
 from trellis.data.bio import BEGINS, GOES_ON
-from trellis.data.checks import check_list
 from trellis.data.document import Document
 from trellis.data.ragged import FloatArray
 from trellis.data.voted import ANY, OUTSIDE, begun, is_bio, kinds_of
-from trellis.data.voted_files import voted_of
+from trellis.data.voted_files import as_voted
 from trellis.engine import engine_for
 from trellis.engine.compiling import compile_ahead
 from trellis.engine.progress import Progress
@@ -290,11 +289,8 @@ class Aggregator(SavedEstimator):
 
 
 def voted_texts(X: Iterable[Any]) -> list[Document]:
-    """Texts with votes, given as documents with votes or as mappings."""
-    if isinstance(X, Document):
-        raise DataError("expected a list of texts with votes, got a single text: put it in brackets, [text]")
-    given = check_list(X, "texts with votes")
-    return [begun(x if isinstance(x, Document) else voted_of(x, what=f"text {i}")) for i, x in enumerate(given)]
+    """Texts with votes, given as documents, mappings or a table."""
+    return [begun(text) for text in as_voted(X)]
 
 
 def labelled_record(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from trellis.data.document import Document
 from trellis.data.voted import OUTSIDE, spans_of_labels, votes_of_spans
+from trellis.data.voted_files import as_voted
 
 
-def majority_vote(texts: Sequence[Document], labels: Sequence[str]) -> list[list[str]]:
+def majority_vote(texts: Iterable[Any], labels: Sequence[str]) -> list[list[str]]:
     """Label with most votes at each token; ties go to the first label, and tokens without votes get "O".
 
     Coarse votes are left out.
@@ -19,20 +20,20 @@ def majority_vote(texts: Sequence[Document], labels: Sequence[str]) -> list[list
     """
     nobody = OUTSIDE if OUTSIDE in labels else labels[0]
     found = []
-    for text in texts:
+    for text in as_voted(texts):
         tallies = [Counter(own[t] for own in text.votes.values() if own[t] in labels) for t in range(len(text))]
         found.append([max(labels, key=lambda label: tally[label]) if tally else nobody for tally in tallies])
     return found
 
 
-def span_vote(texts: Sequence[Document]) -> list[list[str]]:
+def span_vote(texts: Iterable[Any]) -> list[list[str]]:
     """BIO labels of the spans with most votes, best first, without overlaps; of equals the longest, then the first.
 
     >>> span_vote([Document(("a", "b"), votes={"f": ("B-X", "I-X"), "g": ("B-X", "I-X"), "h": ("B-X", None)})])
     [['B-X', 'I-X']]
     """
     found = []
-    for text in texts:
+    for text in as_voted(texts):
         given = ([vote or OUTSIDE for vote in own] for own in text.votes.values())
         votes = Counter(span for own in given for span in spans_of_labels(own))
         best = sorted(votes, key=lambda span: (-votes[span], span[0] - span[1], span))

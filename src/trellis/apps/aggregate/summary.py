@@ -18,6 +18,7 @@ from trellis.data.bio import everywhere
 from trellis.data.display import table_html
 from trellis.data.document import Document
 from trellis.data.voted import OUTSIDE, is_bio
+from trellis.data.voted_files import as_voted
 from trellis.errors import DataError, UnknownNameError
 
 NEAR = 0.005
@@ -83,13 +84,13 @@ class VoteSummary:
         return table_html(head, rows)
 
 
-def vote_summary(documents: Sequence[Document], aggregator: Any = None, gold: Any = None) -> VoteSummary:
+def vote_summary(documents: Iterable[Any], aggregator: Any = None, gold: Any = None) -> VoteSummary:
     """Coverage, overlaps, conflicts and accuracy of every labelling function.
 
     Parameters
     ----------
-    documents : list of Document
-        Documents with votes.
+    documents : list of Document or data frame
+        Texts with votes.
     aggregator : Aggregator or None, default=None
         Trained on the votes; its estimates of accuracy are shown.
     gold : list of labels or None, default=None
@@ -103,6 +104,7 @@ def vote_summary(documents: Sequence[Document], aggregator: Any = None, gold: An
     f         X           1      50.0      50.0       50.0                100.0
     g         Y           1      50.0      50.0       50.0                  0.0
     """
+    documents = as_voted(documents)
     matrix, labels, names = votes_to_matrix(documents)
     truth = _gold(documents, gold, labels)
     voted = matrix >= 0
@@ -144,7 +146,7 @@ def _gold(documents: Sequence[Document], gold: Any, labels: Sequence[str]) -> ND
 
 
 def votes_to_matrix(
-    documents: Sequence[Document], labels: Sequence[str] | None = None
+    documents: Iterable[Any], labels: Sequence[str] | None = None
 ) -> tuple[NDArray[np.int64], list[str], list[str]]:
     """Votes as Snorkel's ``L``: (n_items, n_functions), a number for each label, −1 where a function abstains.
 
@@ -154,6 +156,7 @@ def votes_to_matrix(
     >>> L.tolist(), labels, functions
     ([[0, -1]], ['BAD'], ['f', 'g'])
     """
+    documents = as_voted(documents)
     names = list(dict.fromkeys(name for text in documents for name in text.votes))
     every = {vote for text in documents for own in text.votes.values() for vote in own if vote is not None}
     known = sorted(every, key=lambda vote: (vote != OUTSIDE, vote)) if labels is None else list(labels)

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from trellis.data.arrays import ArrayOf, check_arrays
+from trellis.data.checks import check_list, sides_of
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.data.weights import check_sample_weight
@@ -137,7 +138,7 @@ class GraphPairs(PairModel):
         no_outputs(y)
         if isinstance(X, GraphPairBatch):
             return X if weights is None else replace(X, weights=check_sample_weight(weights, len(X)))
-        pairs = [_sentences(i, pair) for i, pair in enumerate(X)]
+        pairs = [_sentences(i, pair) for i, pair in enumerate(check_list(X, "pairs of sentences"))]
         if fit:
             self._check_settings()
             self._open_wordnet()
@@ -313,10 +314,10 @@ class GraphPairs(PairModel):
 
 
 def _sentences(number: int, pair: Any) -> tuple[SentenceGraph, SentenceGraph]:
-    if not (isinstance(pair, tuple | list) and len(pair) == 2):
+    sides, made = sides_of(pair), []
+    if len(sides) != 2:
         raise DataError(f"pair {number}: expected two sentences, got {pair!r:.80}")
-    made = []
-    for side in pair:
+    for side in sides:
         if not isinstance(side, str | SentenceGraph):
             raise DataError(f"pair {number}: expected two sentences, got {pair!r:.80}")
         sentence = SentenceGraph.of(side) if isinstance(side, str) else side

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from trellis.data.arrays import ArrayOf, as_parameters
-from trellis.data.checks import check_list, is_list
+from trellis.data.checks import check_list, sides_of
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError
@@ -144,9 +144,10 @@ def check_pairs(X: Any) -> list[Pair]:
     """Pairs of two strings, from any iterable of tuples, lists or arrays of two."""
     made = []
     for i, pair in enumerate(check_list(X, "pairs of texts")):
-        if not (is_list(pair) and len(pair) == 2 and all(isinstance(side, str) for side in pair)):
+        sides = sides_of(pair)
+        if len(sides) != 2 or not all(isinstance(side, str) for side in sides):
             raise DataError(f"pair {i}: expected two texts, got {pair!r:.80}")
-        made.append((str(pair[0]), str(pair[1])))
+        made.append((str(sides[0]), str(sides[1])))
     return made
 
 
