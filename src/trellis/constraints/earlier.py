@@ -118,6 +118,7 @@ def earlier(*names: str | Iterable[str], distance: int | tuple[int, int] | None 
 
     Examples
     --------
+    >>> from trellis.constraints import label
     >>> earlier("TITLE").implies(~label("AUTHOR")).describe()
     'At every token, if an earlier label is TITLE then the label is not AUTHOR, as a hard constraint.'
     >>> label("PAGES").implies(earlier("JOURNAL", "VOLUME", distance=(1, 5)))

@@ -159,6 +159,20 @@ class Count:
 
         return band(self, low, high)
 
+    def like(self, X: Any, y: Any = None, *, within: float | None = None) -> Comparison:
+        """As frequent over the corpus as in labelled texts, within a relative tolerance.
+
+        X, y : labelled texts in any form; those that are not fully labelled are left out
+        within : from 0 to 1; by default 0.2, or 1 / √n for n < 25 occurrences
+
+        >>> from trellis.constraints import count
+        >>> count("N").like([["a", "b"], ["c"]], [["N", "V"], ["N"]], within=0.1)
+        count('N').per('corpus').between(0.6 * count().per('corpus'), 0.7333333333333334 * count().per('corpus'))
+        """
+        from trellis.constraints.observed import like_labelled
+
+        return like_labelled(self, X, y, within)
+
     def __bool__(self) -> NoReturn:
         raise ConstraintError(f"{self.code()} has no truth value before labels are known")
 

@@ -67,6 +67,7 @@ def together(*constraints: Constraint | Rule) -> Together:
 
     Examples
     --------
+    >>> from trellis.constraints import count
     >>> together(count("VERB") >= 1, count("NOUN") >= 1).slack(5, "l1")
     together(count('VERB') >= 1, count('NOUN') >= 1).slack(5, 'l1')
     """
