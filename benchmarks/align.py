@@ -38,7 +38,7 @@ from trellis.apps.align.aligner import THRESHOLD, THRESHOLDS, Aligner
 from trellis.apps.align.constraint_sets import CONSTRAINTS
 from trellis.data.bitext import read_two_files
 from trellis.engine import engine_for
-from trellis.learn.expectation import ProjectedStep, Solving
+from trellis.learn.expectation import ProjectedStep, SolverSettings
 from trellis.learn.training import Training
 from trellis.loop import StepResult
 from trellis.metrics.alignment import best_threshold, parse_links, precision_recall_curve, read_links
@@ -168,7 +168,7 @@ def cost_of_agreement(text: Text, threads: int) -> None:
     def round_of(kind: str, update: bool = False) -> tuple[float, StepResult]:
         constraints = CONSTRAINTS[kind]
         training = Training(model, batch, engine_for(threads))
-        step = ProjectedStep(training, constraints, Solving(0.05, 3), likelihood=False)
+        step = ProjectedStep(training, constraints, SolverSettings(0.05, 3), likelihood=False)
         began = time.monotonic()
         found = step.run(1.0)
         seconds = time.monotonic() - began

@@ -12,7 +12,7 @@ from trellis.data.voted_files import voted_of
 from trellis.engine import engine_for
 from trellis.errors import ModelFileError
 from trellis.learn import UEM
-from trellis.learn.expectation import ProjectedStep, Solving
+from trellis.learn.expectation import ProjectedStep, SolverSettings
 from trellis.learn.training import Training
 from trellis.models.vote_hmm import VoteHMM
 
@@ -47,7 +47,9 @@ def test_a_weight_of_n_is_the_text_n_times(name, gamma):
     weights = [2, 1, 3]
     repeated = [VOTED[i] for i, w in enumerate(weights) for _ in range(w)]
     found = [
-        ProjectedStep(Training(*begun(texts, own), engine_for(1)), (RULES[name](),), Solving(1e-9, 4000)).run(gamma)
+        ProjectedStep(Training(*begun(texts, own), engine_for(1)), (RULES[name](),), SolverSettings(1e-9, 4000)).run(
+            gamma
+        )
         for texts, own in ((VOTED, np.array(weights, dtype=float)), (repeated, None))
     ]
     assert found[0].objective == pytest.approx(found[1].objective, rel=1e-6, abs=1e-6)

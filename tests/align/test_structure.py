@@ -149,7 +149,7 @@ def test_places_exclude_each_other_and_the_likeliest_parts_are_chosen(twin):
             assert len(np.unique(used)) == len(used)
     q = structure.infer()
     chosen = np.zeros(parts.n_parts)
-    chosen[parts.of(structure.likeliest(q))] = 1
+    chosen[parts.of(structure.marginal_argmax(q))] = 1
     marginal = q.at(np.arange(parts.n_parts))
     best = np.zeros(int(place.max(initial=-1)) + 1)
     np.maximum.at(best, place, marginal)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from trellis.engine import compiling
-from trellis.engine.compiling import Plan, announced, compile_ahead, compile_in_children
+from trellis.engine.compiling import CompilePlan, announced, compile_ahead, compile_in_children
 from trellis.engine.kernel_list import FILE, Kernel, KernelList, numba_type, read_kernels
 from trellis.engine.progress import Progress
 
@@ -75,7 +75,7 @@ def toy(*calls: list[int], names: str = "abcdef", seconds: float = 1.0) -> Kerne
 
 
 def test_a_plan_hands_out_callees_first_and_the_longest_way_before_others():
-    plan = Plan(toy([], [], [0], [2]), [0, 1, 2, 3])  # 0 <- 2 <- 3, and 1 by itself
+    plan = CompilePlan(toy([], [], [0], [2]), [0, 1, 2, 3])  # 0 <- 2 <- 3, and 1 by itself
     assert [plan.take(), plan.take()] == [0, 1]
     plan.finish(0)
     assert plan.take() == 2
@@ -88,18 +88,18 @@ def test_a_plan_hands_out_callees_first_and_the_longest_way_before_others():
 
 
 def test_two_forms_of_a_kernel_are_never_under_way_together():
-    plan = Plan(toy([], [], [], names="aab"), [0, 1, 2])
+    plan = CompilePlan(toy([], [], [], names="aab"), [0, 1, 2])
     assert {plan.take(), plan.take()} == {0, 2}
 
 
 def test_callees_that_are_compiled_already_are_not_waited_for():
-    plan = Plan(toy([], [0]), [1])
+    plan = CompilePlan(toy([], [0]), [1])
     assert plan.take() == 1
 
 
 def test_children_that_die_cost_time_only(monkeypatch):
     monkeypatch.setattr(compiling, "CHILD", "raise SystemExit(1)")
-    assert compile_in_children(Plan(toy([], [0], [1]), [0, 1, 2])) <= 3
+    assert compile_in_children(CompilePlan(toy([], [0], [1]), [0, 1, 2])) <= 3
 
 
 def test_no_child_outlives_an_interruption(monkeypatch):
@@ -117,7 +117,7 @@ def test_no_child_outlives_an_interruption(monkeypatch):
     monkeypatch.setattr(Progress, "advance", interrupt)
     monkeypatch.setattr(compiling.usable_cores, "__code__", (lambda: 2).__code__)
     with pytest.raises(KeyboardInterrupt):
-        compile_in_children(Plan(toy([], []), [0, 1]))
+        compile_in_children(CompilePlan(toy([], []), [0, 1]))
     assert len(started) == 2
     assert all(child.poll() is not None for child in started)
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.hostile.command import run
-from trellis.engine.compiling import Plan, compile_in_children
+from trellis.engine.compiling import CompilePlan, compile_in_children
 from trellis.engine.kernel_list import read_kernels
 
 PEAK = (
@@ -58,7 +58,7 @@ def compiled():
     kernels = read_kernels()
     missing = kernels.missing(["train-codl", "train-pr", "fast-chain", "predict"])
     if missing:
-        compile_in_children(Plan(kernels, missing))
+        compile_in_children(CompilePlan(kernels, missing))
 
 
 def peak(*arguments):

@@ -15,7 +15,7 @@ from trellis.constraints.penalties import INFINITE
 from trellis.engine import engine_for
 from trellis.errors import ConstraintError, DataError, UnknownNameError
 from trellis.learn import CCM, UEM, CoDL
-from trellis.learn.labelling import Count, searcher_of
+from trellis.learn.labelling import CountAnswers, searcher_of
 from trellis.models import CRF, HMM
 from trellis.models.model import rows_of
 
@@ -168,7 +168,7 @@ def test_counts_of_k_best_outputs_average_those_of_each():
     first = batch.offsets[:-1]
     for place in range(3):
         np.add.at(expected, best.labels[place][first][there[place]], share[place][there[place]])
-    found = searcher_of(model, batch, (), engine_for(1)).run(model.scores, np.zeros(0), k=3, then=Count(model))
+    found = searcher_of(model, batch, (), engine_for(1)).run(model.scores, np.zeros(0), k=3, then=CountAnswers(model))
     np.testing.assert_allclose(found.collected.statistics.start, expected, atol=1e-12)
     assert codl.penalties_ == {}
 

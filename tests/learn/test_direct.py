@@ -11,7 +11,7 @@ from trellis.engine import engine_for, threads_for
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn import UEM
 from trellis.learn.direct import DirectStep
-from trellis.learn.expectation import ProjectedStep, Solving
+from trellis.learn.expectation import ProjectedStep, SolverSettings
 from trellis.learn.training import Training
 from trellis.models import HMM
 
@@ -44,7 +44,7 @@ def test_statistics_give_the_gradient_of_the_objective(gamma, kind):
     rules = [(count("A") >= 1).penalty(2.0, "squared").named("an A")] if "rule" in kind else []
     tags = {"the": ["A"], "dog": ["B", "C"]} if kind == "dictionary" else None
     training = started(some_labels() if "labels" in kind else None, tag_dictionary=tags)
-    step, model = ProjectedStep(training, rules, Solving(1e-11, 5000)), training.model
+    step, model = ProjectedStep(training, rules, SolverSettings(1e-11, 5000)), training.model
     at, along = model.vector(), np.random.default_rng(0).normal(size=len(model.vector()))
 
     def value(vector):

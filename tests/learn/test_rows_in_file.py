@@ -15,7 +15,7 @@ from trellis.constraints.rows import Rows
 from trellis.engine import SerialEngine, ThreadEngine
 from trellis.errors import InfeasibleError
 from trellis.learn import CCM
-from trellis.learn.expectation import ProjectedStep, Solving
+from trellis.learn.expectation import ProjectedStep, SolverSettings
 from trellis.learn.training import Training
 from trellis.models import HMM
 from trellis.models.model import rows_of
@@ -81,14 +81,14 @@ def test_the_e_step_has_the_same_bits(gamma: float, generic: bool, monkeypatch: 
     found = []
     for memory, engine in (("100G", None), (0, None), (0, ThreadEngine(2))):
         made = training(engine)
-        step = ProjectedStep(made, rules, Solving(memory=memory))
+        step = ProjectedStep(made, rules, SolverSettings(memory=memory))
         assert bool(len(step.rows.part)) == (memory != 0)
         one = step.run(gamma)
         two = step.run(gamma, one.state)
         found.append(
             (one.objective, two.objective, one.statistics.transition, two.statistics.transition, two.state.row)
         )
-        assert two.state.pulls(step.projector.rows)
+        assert two.state.means_by_name(step.projector.rows)
     for other in found[1:]:
         for mine, theirs in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(mine, theirs)
@@ -139,5 +139,5 @@ def test_an_instance_that_cannot_be_is_named_by_its_number_in_the_text() -> None
     made = training()
     rule = exists(word == "zebra").implies(count("V") >= 3)
     with pytest.raises(InfeasibleError, match=f"instance {len(made.free) - 1}, which has 2 tokens") as found:
-        ProjectedStep(made, [*LOCAL, rule], Solving(memory=0))
+        ProjectedStep(made, [*LOCAL, rule], SolverSettings(memory=0))
     assert found.value.instances == (len(made.free) - 1,)

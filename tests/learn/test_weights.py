@@ -13,7 +13,7 @@ from trellis.constraints import count, few_labels_per, label, share, starts, tra
 from trellis.engine import engine_for
 from trellis.errors import InfeasibleError
 from trellis.learn import UEM
-from trellis.learn.expectation import ProjectedStep, Solving
+from trellis.learn.expectation import ProjectedStep, SolverSettings
 from trellis.learn.training import Training
 from trellis.models import CRF, HMM, MaxEnt, NaiveBayes
 
@@ -42,7 +42,7 @@ def step_of(constraint: Any, weights: list[int], numbers: list[int]) -> Projecte
     model = HMM(LABELS, min_count=1, unknown=None)
     batch = model.encode([TEXT[i] for i in numbers], weights=np.array(weights, dtype=float), fit=True)
     model.randomize(np.random.default_rng(0), 3.0)
-    return ProjectedStep(Training(model, batch, engine_for(1)), (constraint,), Solving(1e-8, 4000))
+    return ProjectedStep(Training(model, batch, engine_for(1)), (constraint,), SolverSettings(1e-8, 4000))
 
 
 @pytest.mark.parametrize("name", CONSTRAINTS)
@@ -88,7 +88,7 @@ def test_any_whole_weights_are_repetitions(weights, which, at_most):
 
     weighted = replace(whole, weights=np.array(weights, dtype=float))
     steps = [
-        ProjectedStep(Training(model, batch, engine_for(1)), (rule,), Solving(1e-8, 500))
+        ProjectedStep(Training(model, batch, engine_for(1)), (rule,), SolverSettings(1e-8, 500))
         for batch in (weighted, whole.take(np.array(repeated)))
     ]
     found = [step.run(1.0) for step in steps]

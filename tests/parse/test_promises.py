@@ -12,7 +12,7 @@ from trellis.constraints import arcs, column, few_labels_per, root
 from trellis.engine import engine_for
 from trellis.errors import ModelFileError, TrellisError
 from trellis.learn import UEM
-from trellis.learn.expectation import ProjectedStep, Solving
+from trellis.learn.expectation import ProjectedStep, SolverSettings
 from trellis.learn.training import Training
 from trellis.models import DMV, ArcParser, Model
 
@@ -43,7 +43,7 @@ def step_of(kind: type[Any], rule: Any, weights: list[float], numbers: list[int]
     model.encode(TEXT, fit=True)
     batch = model.encode([TEXT[i] for i in numbers], weights=np.array(weights, dtype=float))
     model.randomize(np.random.default_rng(0), 1.0)
-    return model, ProjectedStep(Training(model, batch, engine_for(1)), (rule,), Solving(1e-9, 4000))
+    return model, ProjectedStep(Training(model, batch, engine_for(1)), (rule,), SolverSettings(1e-9, 4000))
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from trellis.errors import ConvergenceWarning
 from trellis.projection import Duals, project
-from trellis.projection.local import Asked, LocalState
+from trellis.projection.local import LocalState, SolverOptions
 from trellis.projection.shard import ShardRows
 
 from .cases import HARD, KINDS, STRENGTHS, EachKind, Problem, build_problem, name_of, random_case
@@ -50,7 +50,7 @@ def test_gradient_over_coupling_rows_and_blocks(with_local, kind, gamma):
     dual = rng.uniform(0.0, 0.5, size=problem.rows.sparsity[0].parts.shape)
 
     def evaluate(theta: np.ndarray, dual: np.ndarray):
-        asked = Asked(gamma, problem.batch.weight, tolerance=1e-9, most_evaluations=500)
+        asked = SolverOptions(gamma, problem.batch.weight, tolerance=1e-9, most_evaluations=500)
         state = LocalState(np.zeros(len(rows.local)))
         return rows.evaluate(problem.batch.structure(), theta, (dual,), state, asked)
 

@@ -144,7 +144,7 @@ def test_an_answer_that_averages_outputs_is_not_called_integral() -> None:
     np.testing.assert_allclose(found.posterior.node, [[0.75, 0.25]], atol=1e-9)
     assert found.integral is not None
     assert not found.integral[0]
-    assert found.pulls()[rows.names[0]] == pytest.approx([1.0])
+    assert found.duals_by_name()[rows.names[0]] == pytest.approx([1.0])
 
 
 def test_sparsity_at_gamma_zero_uses_few_labels_a_word() -> None:

@@ -211,5 +211,5 @@ def test_rows_in_any_order_give_duals_by_name():
     order = np.random.default_rng(0).permutation(len(problem.rows))
     shuffled = project(problem.batch.structure(), problem.rows.reorder(order), 0.7, tolerance=1e-8)
     np.testing.assert_allclose(shuffled.posterior.node, straight.posterior.node, rtol=0, atol=1e-7)
-    for name, pull in straight.pulls().items():
-        np.testing.assert_allclose(np.sort(shuffled.pulls()[name]), np.sort(pull), rtol=0, atol=1e-5)
+    for name, pull in straight.duals_by_name().items():
+        np.testing.assert_allclose(np.sort(shuffled.duals_by_name()[name]), np.sort(pull), rtol=0, atol=1e-5)

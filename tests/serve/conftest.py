@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="no uvicorn: pip install 'trellis-learn[serve]'")
 
 from tests.cli.every import furnish
-from trellis.serve.application import Settings, application
+from trellis.serve.application import ServerSettings, application
 from trellis.serve.running import config, listen
 
 MODELS = {
@@ -81,5 +81,5 @@ def files(folder):
 
 @pytest.fixture(scope="session")
 def server(files):
-    with serving(application(Settings(files, body=200_000, batch=50))) as found:
+    with serving(application(ServerSettings(files, body=200_000, batch=50))) as found:
         yield found

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.serve.conftest import serving
-from trellis.serve.application import Settings, application
+from trellis.serve.application import ServerSettings, application
 
 FINE = {"inputs": ["Cy Fox 1987"]}
 PREDICT = "/models/fields/predict"
@@ -111,7 +111,7 @@ def test_other_hosts_and_origins_are_refused(server, path):
 
 def test_with_a_token(files):
     token = "0123456789abcdef"
-    with serving(application(Settings({"fields": files["fields"]}, token=token))) as server:
+    with serving(application(ServerSettings({"fields": files["fields"]}, token=token))) as server:
         assert server.ask("GET", "/health")[0] == 200
         for path in ("/", "/metrics", "/openapi.json"):
             for header in (None, "Bearer wrong", f"Basic {token}", token, "Bearer ", f"Bearer {token}x"):
@@ -124,7 +124,7 @@ def test_with_a_token(files):
 
 
 def test_limit_on_time(files):
-    with serving(application(Settings({"fields": files["fields"]}, seconds=0.2))) as server:
+    with serving(application(ServerSettings({"fields": files["fields"]}, seconds=0.2))) as server:
         model = server.ask("GET", "/health")[2]["models"]
         assert model == [{"name": "fields", "kind": "extract"}]
         with socket.create_connection(("127.0.0.1", server.port)) as slow:  # a body that never comes
@@ -143,7 +143,7 @@ def test_a_batch_that_takes_too_long_is_answered_503_and_those_behind_it_too(fil
 
         from trellis.serve.application import load_models
 
-        settings = Settings({"fields": files["fields"]}, seconds=0.3)
+        settings = ServerSettings({"fields": files["fields"]}, seconds=0.3)
         [(name, (model, kind))] = load_models(settings).items()
 
         def slowly(model, texts):
@@ -168,7 +168,7 @@ def test_a_bug_is_a_500_without_its_traceback(files):
 
     from trellis.serve.application import load_models
 
-    settings = Settings({"fields": files["fields"]})
+    settings = ServerSettings({"fields": files["fields"]})
     [(name, (model, kind))] = load_models(settings).items()
 
     def broken(model, texts):

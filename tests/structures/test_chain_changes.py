@@ -183,7 +183,7 @@ def test_the_likeliest_labels_are_those_of_the_largest_marginals(data: st.DataOb
     for case in (data.draw(chains()), data.draw(categoricals())):
         structure = case.structure()
         q = structure.infer()
-        found = structure.likeliest(q)
+        found = structure.marginal_argmax(q)
         assert found.dtype == np.int32
         rows = np.arange(len(q.node))
         np.testing.assert_array_equal(q.node[rows, found], q.node.max(axis=1, initial=0.0))

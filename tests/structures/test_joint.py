@@ -63,8 +63,8 @@ def test_a_joint_has_no_labels_of_its_own() -> None:
 def test_the_likeliest_labels_the_mean_and_what_is_known_are_those_of_the_members() -> None:
     one, other = Joint(chain(1), categorical(1)), Joint(chain(2), categorical(2))
     q = one.infer()
-    for found, member, posterior in zip(one.likeliest(q), one.members, q.members, strict=True):
-        np.testing.assert_array_equal(found, member.likeliest(posterior))
+    for found, member, posterior in zip(one.marginal_argmax(q), one.members, q.members, strict=True):
+        np.testing.assert_array_equal(found, member.marginal_argmax(posterior))
     mean = one.mean(other).infer()
     for found, a, b in zip(mean.members, one.members, other.members, strict=True):
         np.testing.assert_allclose(found.node, a.mean(b).infer().node)
@@ -79,13 +79,13 @@ def test_a_member_without_an_answer_leaves_the_joint_without_one() -> None:
     with pytest.raises(DataError, match="no mean of two scores of subsets"):
         both.mean(both)
     with pytest.raises(DataError, match="subsets cannot be decoded part by part"):
-        both.likeliest(both.infer())
+        both.marginal_argmax(both.infer())
 
 
 def test_a_joint_goes_as_far_as_the_member_that_must_go_farthest() -> None:
     near, far = chain(), Chain([0, 1, 2], np.array([[0.0, -5000.0], [0.0, 0.0]]), np.zeros((2, 2)))
-    assert far.farthest() > near.farthest()
-    assert Joint(near, far).farthest() == far.farthest() == Joint(far, near).farthest()
+    assert far.max_shift() > near.max_shift()
+    assert Joint(near, far).max_shift() == far.max_shift() == Joint(far, near).max_shift()
 
 
 def test_weights_reach_the_counts_of_every_member() -> None:

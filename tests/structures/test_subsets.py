@@ -51,7 +51,7 @@ def test_families_of_parts_that_subsets_lack_are_refused(family: str) -> None:
 
 def test_queries_that_subsets_lack_are_refused() -> None:
     structure = Subsets([0, 2], np.zeros(2))
-    assert_refuses(lambda: structure.likeliest(structure.infer()), "subsets cannot be decoded part by part")
+    assert_refuses(lambda: structure.marginal_argmax(structure.infer()), "subsets cannot be decoded part by part")
     assert_refuses(lambda: structure.mean(structure), "no mean of two scores of subsets")
     assert_refuses(lambda: structure.clamp([True, False]), "these subsets cannot be partially labelled")
     with pytest.raises(DataError):

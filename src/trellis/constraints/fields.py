@@ -148,20 +148,20 @@ def _window(context: Context, name: str, length: int, sign: float) -> Terms:
 
 def _missing(context: Context, name: str, low: int) -> list[RowBlock]:
     """Tokens missing from fields."""
-    told = context.parts.segment_lengths
-    if low <= told:
+    longest = context.parts.segment_lengths
+    if low <= longest:
         subject = f"the number of tokens missing from {name} segments"
-        return [_segment_rows(context, name, np.maximum(low - np.arange(1, told + 1), 0), subject)]
+        return [_segment_rows(context, name, np.maximum(low - np.arange(1, longest + 1), 0), subject)]
     return [_missing_rows(context, name, low), _cut_rows(context, name, low)]
 
 
 def _surplus(context: Context, name: str, high: int) -> list[RowBlock]:
     """Tokens of fields beyond the maximum."""
-    told = context.parts.segment_lengths
-    if high < told:
+    longest = context.parts.segment_lengths
+    if high < longest:
         subject = f"the number of tokens of {name} segments beyond {high}"
-        short = _segment_rows(context, name, np.maximum(np.arange(1, told + 1) - high, 0), subject)
-        return [short, _surplus_rows(context, name, told)]  # the last length stands for longer ones too
+        short = _segment_rows(context, name, np.maximum(np.arange(1, longest + 1) - high, 0), subject)
+        return [short, _surplus_rows(context, name, longest)]  # the last length stands for longer ones too
     return [_surplus_rows(context, name, high)]
 
 

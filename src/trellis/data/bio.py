@@ -15,10 +15,10 @@ BEGINS, GOES_ON = "B-", "I-"
 Labels = Sequence[str | None]
 
 
-def told(label: str | None) -> tuple[bool, str | None]:
+def split_bio(label: str | None) -> tuple[bool, str | None]:
     """Whether a label says that a field begins, and the label of the field.
 
-    >>> told("B-DATE"), told("I-DATE"), told("DATE"), told(None)
+    >>> split_bio("B-DATE"), split_bio("I-DATE"), split_bio("DATE"), split_bio(None)
     ((True, 'DATE'), (False, 'DATE'), (False, 'DATE'), (False, None))
     """
     if label is not None and len(label) > 2 and label.startswith((BEGINS, GOES_ON)):
@@ -34,7 +34,7 @@ def runs(labels: Labels) -> Iterator[tuple[str, int, int]]:
     """
     first, name = 0, None
     for t, label in enumerate([*labels, None]):
-        begins, here = told(label)
+        begins, here = split_bio(label)
         if t and (begins or here != name):
             if name is not None and name != NO_FIELD:
                 yield name, first, t
@@ -51,7 +51,7 @@ def where_needed(labels: Labels, own: Collection[str] = ()) -> tuple[str | None,
     found: list[str | None] = []
     before: str | None = None
     for label in labels:
-        begins, name = (False, label) if label in own else told(label)
+        begins, name = (False, label) if label in own else split_bio(label)
         found.append(BEGINS + name if begins and name is not None and name == before else name)
         before = name
     return tuple(found)
@@ -63,7 +63,7 @@ def unmarked(labels: Labels, own: Collection[str] = ()) -> tuple[str | None, ...
     >>> unmarked(["B-A", "I-A", "B-A", "O", None]), unmarked(["B-A", "A"], own=["B-A"])
     (('A', 'A', 'A', 'O', None), ('B-A', 'A'))
     """
-    return tuple(label if label in own else told(label)[1] for label in labels)
+    return tuple(label if label in own else split_bio(label)[1] for label in labels)
 
 
 def everywhere(labels: Labels) -> tuple[str | None, ...]:

@@ -29,7 +29,7 @@ FILLER = "_"
 
 
 @dataclass(slots=True)
-class Block:
+class SentenceLines:
     """The lines of one sentence, cut at the separator."""
 
     comments: list[str] = field(default_factory=list)
@@ -124,14 +124,14 @@ def write_columns(
             out.write("\n".join(lines) + "\n\n")
 
 
-def blocks(path: FilePath, *, separator: str | None, comment: str | None) -> Iterator[Block]:
+def blocks(path: FilePath, *, separator: str | None, comment: str | None) -> Iterator[SentenceLines]:
     """The sentences of a file as rows of cells, with the comments before them."""
-    block = Block()
+    block = SentenceLines()
     for number, line in whole_lines(path):
         is_comment = comment is not None and line.startswith(comment)
         if block.rows and (is_comment or not line.strip(BLANK)):
             yield block
-            block = Block()
+            block = SentenceLines()
         if is_comment:
             block.comments.append(line)
         elif line.strip(BLANK):

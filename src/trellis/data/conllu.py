@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from trellis.data import text
 from trellis.data.columns import (
     FILLER,
-    Block,
+    SentenceLines,
     blocks,
     check_cell,
     known_labels,
@@ -120,7 +120,7 @@ def heads(sentence: Document) -> tuple[int | None, ...]:
     return tuple([None if head == FILLER else int(head) for head in sentence.columns["head"]])
 
 
-def _words(block: Block, name: str) -> tuple[list[list[str]], list[int]]:
+def _words(block: SentenceLines, name: str) -> tuple[list[list[str]], list[int]]:
     """The lines of the syntactic words and their line numbers, checked."""
     rows: list[list[str]] = []
     numbers: list[int] = []
@@ -151,7 +151,7 @@ def _words(block: Block, name: str) -> tuple[list[list[str]], list[int]]:
     return rows, numbers
 
 
-def _multiword(block: Block, n_words: int) -> tuple[tuple[str, int, int], ...]:
+def _multiword(block: SentenceLines, n_words: int) -> tuple[tuple[str, int, int], ...]:
     """The multiword tokens of a sentence."""
     found = []
     for cells in block.rows:

@@ -19,7 +19,7 @@ from itertools import chain
 from typing import Any
 
 from trellis.data.annotations import annotated, from_brackets, is_annotated, is_studio, read_brat, read_studio
-from trellis.data.bio import BEGINS, everywhere, told, where_needed
+from trellis.data.bio import BEGINS, everywhere, split_bio, where_needed
 from trellis.data.columns import BLANK, FILLER, blocks, check_cell, read_columns, write_columns, written_labels
 from trellis.data.document import Document, fields_of
 from trellis.data.files import STANDARD, FilePath, lines_or_errors, numbered_lines, shown, writing
@@ -300,7 +300,7 @@ def _labels(cut: Document, fields: Any, name: str | None, line: int | None) -> t
         inside = [i for i, (low, high) in enumerate(cut.offsets) if start <= low and high <= end]
         for i in inside:
             labels[i] = BEGINS + label if i == inside[0] else label
-    return where_needed(labels, {label for label, _, _ in places if told(label)[1] != label})
+    return where_needed(labels, {label for label, _, _ in places if split_bio(label)[1] != label})
 
 
 def check_labels_writable(names: Iterable[str], kind: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from trellis.data.bio import BEGINS, GOES_ON, NO_FIELD, runs, told
+from trellis.data.bio import BEGINS, GOES_ON, NO_FIELD, runs, split_bio
 from trellis.data.document import Document
 from trellis.data.ragged import BoolArray
 from trellis.errors import DataError
@@ -61,7 +61,7 @@ def spans_of_labels(labels: Sequence[str]) -> list[Span]:
     >>> spans_of_labels(["O", "B-A", "I-A", "I-B"])
     [(1, 3, 'A'), (3, 4, 'B')]
     """
-    marked = [label if told(label)[1] != label else OUTSIDE for label in labels]
+    marked = [label if split_bio(label)[1] != label else OUTSIDE for label in labels]
     return [(first, last, kind) for kind, first, last in runs(marked)]
 
 
@@ -90,5 +90,5 @@ def kinds_of(votes: Iterable[str], coarse: Mapping[str, Any]) -> list[str]:
     """Types (of BIO votes) or labels, in the order in which they come, without the coarse ones and ``*``."""
     found = list(dict.fromkeys(votes))
     if is_bio(found):
-        found = [str(told(vote)[1]) for vote in found if vote != OUTSIDE]
+        found = [str(split_bio(vote)[1]) for vote in found if vote != OUTSIDE]
     return [name for name in dict.fromkeys(found) if name != ANY and name not in coarse]

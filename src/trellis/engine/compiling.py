@@ -52,7 +52,7 @@ def compile_ahead(*uses: str) -> int:
         missing = kernels.missing(new)
         if sum(kernels.kernels[number].seconds for number in missing) < WORTH_IT:
             return 0
-        return compile_in_children(Plan(kernels, missing))
+        return compile_in_children(CompilePlan(kernels, missing))
     except Exception:  # see above
         return 0
 
@@ -62,13 +62,13 @@ def compile_everything() -> str:
     began, kernels = time.monotonic(), read_kernels()
     missing = kernels.missing(kernels.uses)
     if missing:
-        compile_in_children(Plan(kernels, missing))
+        compile_in_children(CompilePlan(kernels, missing))
     left = len(kernels.missing(kernels.uses))
     failed = f", {left} could not be" if left else ""
     return f"{len(missing) - left} kernels in {time.monotonic() - began:.0f} s{failed}"
 
 
-class Plan:
+class CompilePlan:
     """Hands out kernels to be compiled, each after those that it calls, and never two forms of one at a time.
 
     (Of two processes that add to one kernel's index at the same time, one would overwrite what the other wrote.)
@@ -114,7 +114,7 @@ class Plan:
         return kernel.name not in started and not any(c in self.waiting or c in self.running for c in kernel.calls)
 
 
-def compile_in_children(plan: Plan) -> int:
+def compile_in_children(plan: CompilePlan) -> int:
     """Carry out a plan with a process for each core, and show how far it is; returns how many kernels were compiled."""
     n_children = min(usable_cores(), plan.total)
     children: list[subprocess.Popen[str]] = []
@@ -162,7 +162,7 @@ def serve() -> None:
         sys.stdout.flush()
 
 
-def _drive(child: subprocess.Popen[str], plan: Plan) -> None:
+def _drive(child: subprocess.Popen[str], plan: CompilePlan) -> None:
     """Give a child one kernel after the other until none is left, or the child has died."""
     commands: Any = child.stdin
     answers: Any = child.stdout

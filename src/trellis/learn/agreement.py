@@ -116,7 +116,7 @@ class AgreedQuery:
         best = [scores.argmax() for scores in q.scores] if OUTPUTS in self.kinds else []
         value = np.sum([one.score for one in best], axis=0)
         found[OUTPUTS] = BestOutputs([one.outputs for one in best], value, np.ones_like(value, np.bool_))
-        found[PLACES] = [scores.likeliest(p) for scores, p in zip(q.scores, q.members, strict=True)]
+        found[PLACES] = [scores.marginal_argmax(p) for scores, p in zip(q.scores, q.members, strict=True)]
         return found, state
 
 

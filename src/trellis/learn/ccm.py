@@ -26,7 +26,7 @@ from trellis.constraints.penalties import with_penalties
 from trellis.data.storage import bytes_of
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
-from trellis.learn.expectation import ProjectedStep, Solving
+from trellis.learn.expectation import ProjectedStep, SolverSettings
 from trellis.learn.learner import Dev, SearchingLearner
 from trellis.loop.schedule import gamma_at
 from trellis.models.documentation import documented
@@ -128,12 +128,12 @@ class CCM(SearchingLearner):
         judged = None if dev is None else judge
         if self.method in ("em", "pr", "uem"):
             rules = with_penalties(self.constraints, np.minimum(rho, LARGEST_DUAL)) if self.method != "em" else ()
-            solving = Solving(self.projection_tol, self.max_evaluations, memory=self.memory)
+            solving = SolverSettings(self.projection_tol, self.max_evaluations, memory=self.memory)
             training.check(needs_labels=False)
             step = ProjectedStep(training, rules, solving, likelihood=False)
             score = None if dev is None else lambda: judge(None)
             run = self._projection_loop(training, step, score=score, gamma=self.gamma_, keep_best=False).run()
-            self.duals_ = run.state.pulls(step.projector.rows)
+            self.duals_ = run.state.means_by_name(step.projector.rows)
         elif self.method == "codl":
             run = self._labelling_loop(
                 training, self.constraints, rho, relearn=not self.hard, judge=judged, memory=self.memory

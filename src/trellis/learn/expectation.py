@@ -32,7 +32,7 @@ from trellis.errors import DataError, InfeasibleError
 from trellis.learn.training import Training, TrainingStep
 from trellis.loop.step import StepResult
 from trellis.models.model import Model, bare, rows_of, scores_of
-from trellis.projection import CorpusProjection, Duals, Item, KeyDuals, Projector, ShardAnswer, ShardRows
+from trellis.projection import CorpusProjection, Duals, KeyDuals, ProjectionItem, Projector, ShardAnswer, ShardRows
 from trellis.projection.kernels import fast_path
 
 T = TypeVar("T")
@@ -75,7 +75,7 @@ class Sums:
 
 
 @dataclass(frozen=True)
-class Solving:
+class SolverSettings:
     """How far projections are solved.
 
     tolerance : of the KKT residual;  evaluations : at most so many per instance, and passes for rows that couple them
@@ -100,14 +100,14 @@ class ProjectedStep(TrainingStep[Duals | KeyDuals]):
         self,
         training: Training,
         constraints: Sequence[Constraint | Rule],
-        solving: Solving | None = None,
+        solving: SolverSettings | None = None,
         *,
         alpha: float = 1.0,
         likelihood: bool = True,
     ) -> None:
         super().__init__(training)
         self.alpha, self.likelihood = alpha, likelihood
-        solving = Solving() if solving is None else solving
+        solving = SolverSettings() if solving is None else solving
         model, shard_rows = training.model, None
         parts = training.free_parts
         compiled = partial(rows_of, model, constraints=constraints)
@@ -169,7 +169,7 @@ class ProjectedStep(TrainingStep[Duals | KeyDuals]):
         self,
         gamma: float,
         duals: Any,
-        then: Callable[[Item, ShardAnswer], T],
+        then: Callable[[ProjectionItem, ShardAnswer], T],
         *,
         warn: bool = True,
         fold: Callable[[T, T], T] | None = None,
@@ -244,7 +244,7 @@ class Collect:
     alpha: float
     n_constraints: int
 
-    def __call__(self, item: Item, answer: ShardAnswer) -> Sums:
+    def __call__(self, item: ProjectionItem, answer: ShardAnswer) -> Sums:
         model, part, q = self.model, item.data, answer.posterior
         generative = not model.discriminative
         several = getattr(model, "log_partitions", None)  # of views, some of which may be discriminative

@@ -32,13 +32,13 @@ from trellis.data.ragged import FloatArray
 from trellis.engine import Placed
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import ConstraintError, DataError, UnknownNameError
-from trellis.learn.expectation import ProjectedStep, Solving
+from trellis.learn.expectation import ProjectedStep, SolverSettings
 from trellis.learn.learner import ProjectedLearner
 from trellis.learn.training import STARTS, Training, TrainingStep
 from trellis.loop.step import ArrayState, StepResult
 from trellis.models.documentation import documented
 from trellis.models.model import rows_of, scores_of
-from trellis.projection import Item
+from trellis.projection import ProjectionItem
 
 GAMMAS = {"ge": 1.0, "pr": 1.0, "uem": 0.5, "codl": 0.0}
 """γ of the posterior by method."""
@@ -76,13 +76,13 @@ def distances(rows: Rows, expected: FloatArray, distance: str | None, weights: F
     return float(value), slope[rows.group] * over
 
 
-def expect_shard(model: Any, item: Item, state: Any) -> tuple[FloatArray, Any]:
+def expect_shard(model: Any, item: ProjectionItem, state: Any) -> tuple[FloatArray, Any]:
     """E[φ] of a shard's rows; of rows over the corpus what the shard adds to them."""
     rows = item.rows.weighted(item.data.weights)
     return rows.expect(scores_of(model, item.data).infer(at=rows.part)), state
 
 
-def derive_shard(model: Any, item: Item, state: Any, slope: FloatArray) -> tuple[FloatArray, Any]:
+def derive_shard(model: Any, item: ProjectionItem, state: Any, slope: FloatArray) -> tuple[FloatArray, Any]:
     """Cov(f, slope·φ) of a shard (n_weights,)."""
     rows, scores, largest = item.rows, scores_of(model, item.data), float(np.abs(slope).max(initial=0.0))
     step = STEP / (largest * float(np.max(rows.largest, initial=0.0)) or 1.0)
@@ -96,7 +96,7 @@ def derive_shard(model: Any, item: Item, state: Any, slope: FloatArray) -> tuple
 class ExpectationObjective:
     """Negative likelihood of the labelled instances and the distances of the free ones, with the gradient."""
 
-    def __init__(self, training: Training, rows: Rows, placed: Placed[Item], distance: str | None) -> None:
+    def __init__(self, training: Training, rows: Rows, placed: Placed[ProjectionItem], distance: str | None) -> None:
         self.training, self.rows, self.placed, self.distance = training, rows, placed, distance
         self.local = np.cumsum([0, *(item.n_local for item in self._shards())])
         model: Any = training.model
@@ -140,8 +140,10 @@ class ExpectationStep(TrainingStep[ArrayState]):
         self.rows = rows_of(training.model, training.free_batch, constraints).canonical()
         _refuse(self.rows, distance)
         batch, shards = training.free_batch, training.free_shards
-        items = [Item(s.of(batch), self.rows.shard(s.instances.start, s.instances.stop), None) for s in shards]
-        self.free: Placed[Item] = training.engine.place(items, shards)
+        items = [
+            ProjectionItem(s.of(batch), self.rows.shard(s.instances.start, s.instances.stop), None) for s in shards
+        ]
+        self.free: Placed[ProjectionItem] = training.engine.place(items, shards)
         self.objective = ExpectationObjective(training, self.rows, self.free, distance)
 
     @property
@@ -283,7 +285,7 @@ class GE(ProjectedLearner):
             step = ExpectationStep(training, self.constraints, self.distance)
         else:
             constraints = self.constraints if self.method != "codl" else [_in_l1(one) for one in self.constraints]
-            solving = Solving(self.projection_tol, self.max_evaluations, memory=self._memory)
+            solving = SolverSettings(self.projection_tol, self.max_evaluations, memory=self._memory)
             step = ProjectedStep(training, constraints, solving)
         score = None if dev is None else lambda: float(self.score(*dev))
         loop = self._projection_loop(training, step, score=score, gamma=GAMMAS[self.method], start=start)

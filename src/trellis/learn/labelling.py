@@ -65,7 +65,7 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Count:
+class CountAnswers:
     """What a shard adds to the whole, from its answers."""
 
     model: Model
@@ -136,7 +136,7 @@ class ArgmaxStep(TrainingStep[LabellingState]):
         training, placed, model = self.training, self.search.placed, bare(self.training.model)
         if state is not self._left:
             placed.restore(list(state.labels))
-        found = self.search.run(partial(scores_of, model), state.rho, k=self.k_best, then=Count(model))
+        found = self.search.run(partial(scores_of, model), state.rho, k=self.k_best, then=CountAnswers(model))
         counted = Counted(None) if found.collected is None else found.collected
         rho = self._relearned(found.labels)
         self._left = LabellingState(rho, tuple(placed.states))

@@ -38,7 +38,7 @@ from trellis.loop.history import History
 from trellis.loop.loop import Loop, Settings
 from trellis.loop.schedule import gamma_at
 from trellis.loop.step import Step
-from trellis.models.inference import Inference, ProjectedInference, Projection, SearchedInference
+from trellis.models.inference import Inference, ProjectedInference, ProjectionQuery, SearchedInference
 from trellis.models.model import own_model
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
 from trellis.models.state import InnerHeader
@@ -284,8 +284,8 @@ class ProjectedLearner(Learner):
         projection = self._projection(constrained, transductive)
         return ProjectedInference(self.model_, batch, threads_for(self.n_jobs), projection, self.constraints)
 
-    def _projection(self, constrained: bool, transductive: bool) -> Projection:
-        return Projection(
+    def _projection(self, constrained: bool, transductive: bool) -> ProjectionQuery:
+        return ProjectionQuery(
             self.constraints if constrained else (), self._gamma(constrained), self.projection_tol,
             self.max_evaluations, transductive,
         )  # fmt: skip

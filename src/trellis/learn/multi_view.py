@@ -32,7 +32,7 @@ from trellis.data.views import ViewBatch
 from trellis.engine import engine_for, place_batch, threads_for
 from trellis.errors import DataError
 from trellis.learn.agreement import AgreedInference, AgreementStep, AgreeShard
-from trellis.learn.expectation import ProjectedStep, Solving
+from trellis.learn.expectation import ProjectedStep, SolverSettings
 from trellis.learn.learner import ProjectedLearner, check_decoding
 from trellis.learn.training import Training, count_known
 from trellis.loop.history import History
@@ -48,7 +48,7 @@ PRICE = 10.0
 """Of each expected instance, or token, that labels are too common or too rare by."""
 
 
-class _Names(TypedDict):
+class _MultiViewHeader(TypedDict):
     """What a file keeps beside the arrays."""
 
     views: list[InnerHeader]
@@ -129,7 +129,7 @@ class MultiView(ProjectedLearner):
     verbose: bool = False
 
     not_saved = (*SavedEstimator.not_saved, "models", "constraints")
-    learned_names = _Names
+    learned_names = _MultiViewHeader
 
     @property
     def models_(self) -> list[Any]:
@@ -162,7 +162,7 @@ class MultiView(ProjectedLearner):
         step: ProjectedStep | AgreementStep
         if self.maps is None:
             constraints = [*self.constraints, *self._shares_of(model, batch)]
-            solving = Solving(self.projection_tol, self.max_evaluations, memory=self._memory)
+            solving = SolverSettings(self.projection_tol, self.max_evaluations, memory=self._memory)
             step = ProjectedStep(training, constraints, solving)
         else:
             step = AgreementStep(training, self._agree_shard(model))

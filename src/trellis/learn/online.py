@@ -20,7 +20,7 @@ from trellis.data.arrays import ArrayOf, check_arrays
 from trellis.data.ragged import FloatArray
 from trellis.engine import Placed
 from trellis.errors import ConstraintError, DataError
-from trellis.learn.expectation import ProjectedStep, Solving
+from trellis.learn.expectation import ProjectedStep, SolverSettings
 from trellis.learn.training import Training, TrainingStep
 from trellis.loop.step import StepResult
 from trellis.models.model import rows_of
@@ -46,7 +46,7 @@ class StepwiseStep(TrainingStep[StepwiseState]):
         self,
         training: Training,
         constraints: Sequence[Constraint | Rule],
-        solving: Solving,
+        solving: SolverSettings,
         *,
         size: int,
         power: float,

@@ -23,7 +23,7 @@ from trellis.data.batch import Batch
 from trellis.data.files import FilePath
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
-from trellis.learn.expectation import ProjectedStep, Solving
+from trellis.learn.expectation import ProjectedStep, SolverSettings
 from trellis.learn.learner import Dev, ProjectedLearner
 from trellis.learn.online import StepwiseStep
 from trellis.learn.training import STARTS, Training
@@ -89,7 +89,7 @@ class UEM(ProjectedLearner):
         Objective, likelihood, KL divergence and violations of every round.
     duals_ : object
         Dual variables of the last projection.
-    pulls_ : dict
+    mean_duals_ : dict
         Mean dual variable of each constraint.
     objective_ : float
         Final objective.
@@ -171,13 +171,13 @@ class UEM(ProjectedLearner):
         self._take_run(run)
         self.duals_, self.objective_ = run.state, run.history[-1].objective
         step: Any = loop.step
-        self.pulls_ = run.state.pulls(step.projector.rows) if isinstance(run.state, Duals) else {}
+        self.mean_duals_ = run.state.means_by_name(step.projector.rows) if isinstance(run.state, Duals) else {}
         return self
 
     def step_of(self, training: Training) -> ProjectedStep | StepwiseStep:
         """The E-step that these settings ask for."""
         constraints = tuple(self.constraints)
-        solving = Solving(self.projection_tol, self.max_evaluations, self.few_dual_steps, self._memory)
+        solving = SolverSettings(self.projection_tol, self.max_evaluations, self.few_dual_steps, self._memory)
         if self.online is not None:
             return StepwiseStep(
                 training, constraints, solving, size=self.online, power=self.step_power,

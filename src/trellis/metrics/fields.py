@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.bio import runs, told
+from trellis.data.bio import runs, split_bio
 from trellis.data.document import Document
 from trellis.errors import DataError
 
@@ -86,7 +86,7 @@ def score_fields(gold: Sequence[Labels], output: Sequence[Labels]) -> FieldScore
                 "for both"
             )
     pairs = [
-        (str(told(a)[1]), told(b)[1] or "_")
+        (str(split_bio(a)[1]), split_bio(b)[1] or "_")
         for truth, found in zip(gold, output, strict=True)
         for a, b in zip(truth, found, strict=True)
         if a is not None

@@ -255,7 +255,7 @@ class DMV(TreeModel):
         with np.errstate(divide="ignore"):
             smooth = [np.maximum(np.log(t + self.smoothing), FLOOR) for t in (self.root_, self.child_, self.stop_)]
         scores = self._scores(batch, *smooth)
-        heads = scores.argmax().outputs if self.decoding == "viterbi" else scores.likeliest(scores.infer())
+        heads = scores.argmax().outputs if self.decoding == "viterbi" else scores.marginal_argmax(scores.infer())
         return BestOutputs(heads, scores.score(heads), np.full(len(batch), self.decoding == "viterbi"))
 
     # one file

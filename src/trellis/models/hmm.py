@@ -49,7 +49,7 @@ from trellis.structures import Chain, ChainTables, LabelPosterior
 EMISSIONS = ("table", "features")
 
 
-class _Names(TypedDict, total=False):
+class _HMMHeader(TypedDict, total=False):
     """What a file keeps beside the arrays; the last three where the settings call for them."""
 
     labels: SavedVocabulary
@@ -143,7 +143,7 @@ class HMM(HMMParameters):
     n_jobs: int | None = None
 
     discriminative = False
-    learned_names = _Names
+    learned_names = _HMMHeader
     # the four verbs
 
     def scores(self, batch: Batch) -> Chain:

@@ -26,9 +26,9 @@ from trellis.data.ragged import BoolArray, FloatArray
 from trellis.engine import Engine, Piece, place_batch, shards_of
 from trellis.errors import DataError
 from trellis.models.model import bare, rows_of, scores_of
-from trellis.projection import Item, Projector, ShardAnswer
+from trellis.projection import ProjectionItem, Projector, ShardAnswer
 from trellis.search import Plan, Searcher, decode
-from trellis.search.corpus import Item as SearchItem
+from trellis.search.corpus import SearchItem
 
 T = TypeVar("T")
 
@@ -177,12 +177,12 @@ class Query:
             q = scores.infer()
             found[POSTERIORS], found[LOG_PARTITION] = q, q.log_partition
             if PLACES in self.kinds:
-                found[PLACES] = scores.likeliest(q)
+                found[PLACES] = scores.marginal_argmax(q)
         return found, state
 
 
 @dataclass(frozen=True)
-class Projection:
+class ProjectionQuery:
     """How the model's posterior is projected at prediction.
 
     gamma : γ;  tolerance : of the KKT residual;  evaluations : at most so many per instance
@@ -207,7 +207,7 @@ class ProjectedInference(Inference):
         model: Any,
         batch: Any,
         engine: Engine,
-        projection: Projection,
+        projection: ProjectionQuery,
         watched: Sequence[Constraint | Rule] = (),
     ) -> None:
         super().__init__(model, batch, engine)
@@ -241,7 +241,7 @@ class ProjectedInference(Inference):
             found |= {OUTPUTS: [replace(one, proved=np.zeros_like(one.proved)) for one in found.get(OUTPUTS, ())]}
         return found
 
-    def project(self, then: Callable[[Item, ShardAnswer], T]) -> list[T]:
+    def project(self, then: Callable[[ProjectionItem, ShardAnswer], T]) -> list[T]:
         """What ``then`` makes of the projected posterior of every shard: for queries of an application's own."""
         scores = partial(scores_of, bare(self.model))
         return self._projector.run(scores, self.projection.gamma, then=then, warn=False).results
@@ -278,17 +278,17 @@ class ProjectedQuery:
     gamma: float
     watched: dict[int, Rows] | None = None
 
-    def __call__(self, item: Item, answer: ShardAnswer) -> dict[str, Any]:
+    def __call__(self, item: ProjectionItem, answer: ShardAnswer) -> dict[str, Any]:
         found: dict[str, Any] = {POSTERIORS: answer.posterior} if POSTERIORS in self.kinds else {}
         if PLACES in self.kinds or (OUTPUTS in self.kinds and self.gamma == 0.0):
-            found[PLACES] = np.asarray(answer.tilted.likeliest(answer.posterior))
+            found[PLACES] = np.asarray(answer.tilted.marginal_argmax(answer.posterior))
         if OUTPUTS in self.kinds:
             found[OUTPUTS] = self._best(item, answer, found)
         if self.watched is not None:
             found[EXPECTED] = self.watched[item.data.first].expect(answer.posterior)
         return found
 
-    def _best(self, item: Item, answer: ShardAnswer, found: dict[str, Any]) -> BestOutputs:
+    def _best(self, item: ProjectionItem, answer: ShardAnswer, found: dict[str, Any]) -> BestOutputs:
         if self.gamma == 0.0:
             value = answer.posterior.log_partition
             proved = np.zeros(len(value), np.bool_) if answer.integral is None else answer.integral
@@ -308,7 +308,7 @@ class SearchedInference(ProjectedInference):
         model: Any,
         batch: Any,
         engine: Engine,
-        projection: Projection,
+        projection: ProjectionQuery,
         rho: FloatArray,
         beam: int,
         watched: Sequence[Constraint | Rule] = (),
@@ -335,7 +335,7 @@ class SearchedInference(ProjectedInference):
             SearchItem(shard.of(self.unlabelled), rows.shard(shard.instances.start, shard.instances.stop))
             for shard in shards
         ]
-        return list(self.engine.place(items, shards).run(Search(self.rho, self.beam, prices), bare(self.model)))
+        return list(self.engine.place(items, shards).run(SearchQuery(self.rho, self.beam, prices), bare(self.model)))
 
     @cached_property
     def violations(self) -> dict[str, float]:
@@ -346,7 +346,7 @@ class SearchedInference(ProjectedInference):
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchQuery:
     """The search for the best outputs of a shard.
 
     prices : (n_coupling,) of rows that tie instances together, none where they are left out

@@ -57,7 +57,7 @@ MOST_SUMMED = 7
 """Mentions of a sentence up to which sums over factors are quick; an argmax takes any number."""
 
 
-class _Names(TypedDict):
+class _RelationHeader(TypedDict):
     """What a file keeps beside the weights."""
 
     types: list[list[str]]
@@ -146,7 +146,7 @@ class RelationModel(SavedEstimator):
 
     discriminative = True
     outputs_are: ClassVar[str] = "entities and relations"
-    learned_names = _Names
+    learned_names = _RelationHeader
     # Beyond these bounds sums over the labels of several variables lose what distinguishes them.
     ARRAYS: ClassVar[dict[str, ArrayOf]] = {
         kind: ArrayOf(np.float64, (f"{kind}_weights",), low=-1e6, high=1e6) for kind in KINDS
@@ -366,7 +366,9 @@ class RelationModel(SavedEstimator):
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         parameters = self.parameters()
-        names = _Names(types=[list(own) for own in self.types_], features=[list(own.names) for own in self._features])
+        names = _RelationHeader(
+            types=[list(own) for own in self.types_], features=[list(own.names) for own in self._features]
+        )
         return {**names}, dict(parameters)
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:

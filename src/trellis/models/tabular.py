@@ -28,7 +28,7 @@ from trellis.models.saving import SavedEstimator
 from trellis.structures import Categorical, CategoricalParts, LabelPosterior
 
 
-class _Names(TypedDict):
+class _TabularHeader(TypedDict):
     """What a file keeps of labels and features beside the arrays."""
 
     classes: list[str | int | float | bool]
@@ -51,7 +51,7 @@ class TabularModel(SavedEstimator):
     n_features_in_: int
     _not_negative = False
     ARRAYS: ClassVar[dict[str, ArrayOf]]
-    learned_names = _Names
+    learned_names = _TabularHeader
 
     def scores(self, batch: Batch) -> Categorical:
         raise NotImplementedError

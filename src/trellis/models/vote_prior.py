@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trellis.data.bio import told
+from trellis.data.bio import split_bio
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.data.voted import OUTSIDE
 
@@ -66,7 +66,7 @@ def assumed_counts(
     else:
         entity = np.delete(voted, o, axis=1).any(axis=1)
         tokens[o] = max(size.sum() - float(accuracy.mean()) * size[entity].sum(), LEAST_SILENT * size.sum())
-    begins = np.array([told(label)[0] for label in labels])
+    begins = np.array([split_bio(label)[0] for label in labels])
     others = ~allows & (begins == (allows & begins).any(axis=1, keepdims=True))
     silent = np.arange(len(allows)) == 0
     if o is not None:

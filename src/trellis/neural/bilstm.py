@@ -30,7 +30,7 @@ LONGEST = 24
 """Characters of a word that are looked at: of longer words the first and the last ones."""
 
 
-class _Names(TypedDict):
+class _BiLSTMHeader(TypedDict):
     """What a file keeps beside the arrays."""
 
     words: list[str]
@@ -86,7 +86,7 @@ class BiLSTM(Encoder):
     min_count: int = 2
     vectors: Any = None
 
-    learned_names = _Names
+    learned_names = _BiLSTMHeader
     not_saved = (*Encoder.not_saved, "vectors")
 
     @property

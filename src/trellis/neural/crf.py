@@ -33,7 +33,7 @@ from trellis.structures import Chain, ChainTables, LabelPosterior
 from trellis.structures.chain_parts import pair_up
 
 
-class _Names(TypedDict):
+class _CRFHeader(TypedDict):
     """What a file keeps beside the arrays."""
 
     labels: SavedVocabulary
@@ -152,7 +152,7 @@ class NeuralCRF(NeuralModel, SequenceModel):
     verbose: bool = False
 
     form: ClassVar[ChainForm] = ChainForm()
-    learned_names = _Names
+    learned_names = _CRFHeader
 
     # text in
 

@@ -40,7 +40,7 @@ RELATION = "deprel"
 """The column with the relation of each word to its head; the empty one where it is not known."""
 
 
-class _Names(TypedDict):
+class _ParserHeader(TypedDict):
     """What a file keeps beside the arrays."""
 
     tags: SavedVocabulary
@@ -224,7 +224,7 @@ class NeuralParser(NeuralModel, TreeModel):
     verbose: bool = False
 
     title = "learning trees"
-    learned_names = _Names
+    learned_names = _ParserHeader
 
     @property
     def form(self) -> Form:  # type: ignore[override]

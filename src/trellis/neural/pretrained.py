@@ -24,7 +24,7 @@ from trellis.neural.encoders import Encoder, sentences_of
 POOLINGS = ("first", "mean")
 
 
-class _Names(TypedDict):
+class _PretrainedHeader(TypedDict):
     """What a file keeps beside the arrays."""
 
     configuration: str
@@ -56,7 +56,7 @@ class Pretrained(Encoder):
     learning_rate: float = 5e-5
     longest: int = 500
 
-    learned_names = _Names
+    learned_names = _PretrainedHeader
     not_saved = (*Encoder.not_saved, "path")
 
     @property

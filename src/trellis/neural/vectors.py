@@ -19,7 +19,7 @@ from trellis.errors import DataError
 from trellis.neural.encoders import Encoder
 
 
-class _Names(TypedDict):
+class _VectorsHeader(TypedDict):
     """What a file keeps beside the arrays."""
 
     words: list[str]
@@ -54,7 +54,7 @@ class WordVectors(Encoder):
     _: KW_ONLY
     window: int = 1
 
-    learned_names = _Names
+    learned_names = _VectorsHeader
     not_saved = (*Encoder.not_saved, "path")
 
     @property

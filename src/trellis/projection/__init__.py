@@ -3,15 +3,15 @@
 from trellis.projection.agreement import Agreement, agree
 from trellis.projection.duals import CorpusProjection, Duals, KeyDuals
 from trellis.projection.projector import Projection, Projector, project
-from trellis.projection.shard import Item, ShardAnswer, ShardRows
+from trellis.projection.shard import ProjectionItem, ShardAnswer, ShardRows
 
 __all__ = [
     "Agreement",
     "CorpusProjection",
     "Duals",
-    "Item",
     "KeyDuals",
     "Projection",
+    "ProjectionItem",
     "Projector",
     "ShardAnswer",
     "ShardRows",

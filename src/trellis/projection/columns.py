@@ -81,7 +81,7 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Column:
+class OutputColumn:
     """One output of one instance.
 
     used : parts it uses, in the numbers of its segment's scores;  row, phi : rows that it touches, and their values
@@ -103,7 +103,7 @@ class Averaged:
     multipliers : (n_rows,) of the rows;  value, bound : what the average attains, and what nothing can exceed
     """
 
-    columns: list[Column]
+    columns: list[OutputColumn]
     weight: FloatArray
     multipliers: FloatArray
     value: float
@@ -160,7 +160,7 @@ class UndecidedError(Exception):
 
 
 @dataclass
-class Work:
+class WorkBudget:
     """What linear programs may still take: iterations times nonzero coefficients, so that results do not depend on the
     machine."""
 
@@ -171,16 +171,16 @@ class Columns:
     """The outputs seen so far and the master program over them."""
 
     def __init__(
-        self, segments: Sequence[Segment], rows: Rows, weights: FloatArray | None = None, work: Work | None = None
+        self, segments: Sequence[Segment], rows: Rows, weights: FloatArray | None = None, work: WorkBudget | None = None
     ) -> None:
-        self.work = Work() if work is None else work
+        self.work = WorkBudget() if work is None else work
         self.segments, self.rows = segments, rows
         self.n_instances = sum(len(segment.scores) for segment in segments)
         self.weights = np.ones(self.n_instances) if weights is None else weights
         self.entry_row = rows.entry_row
         self.row_weight = np.where(rows.instance == COUPLING, 1.0, self.weights[rows.instance])
         self.violations = LinearViolations.of(rows)
-        self.columns: list[Column] = []
+        self.columns: list[OutputColumn] = []
         self._seen: set[tuple[int, bytes]] = set()
 
     def add(self, best: list[Argmax], wanted: BoolArray) -> int:
@@ -207,12 +207,12 @@ class Columns:
                 continue
             self._seen.add(key)
             entries = segment.entry[hit[cuts_hit[i] : cuts_hit[i + 1]]]
-            column = Column(number, segment.first + i, mine, float(scores[i]), **self._values(entries))
+            column = OutputColumn(number, segment.first + i, mine, float(scores[i]), **self._values(entries))
             self.columns.append(column)
             added += 1
         return added
 
-    def take_over(self, others: Sequence[Column]) -> None:
+    def take_over(self, others: Sequence[OutputColumn]) -> None:
         """Columns that were found for the same rows, perhaps with other coefficients."""
         entries: dict[int, tuple[IntArray, IntArray]] = {}
         for column in others:
@@ -374,10 +374,10 @@ def average_outputs(
     weights: FloatArray | None = None,
     multipliers: FloatArray | None = None,
     elastic: Elastic | None = None,
-    known: Sequence[Column] = (),
+    known: Sequence[OutputColumn] = (),
     tolerance: float = 1e-9,
     most_rounds: int = 500,
-    work: Work | None = None,
+    work: WorkBudget | None = None,
 ) -> Averaged:
     """Generate columns until the bound meets the value (relative to its size), starting from given multipliers.
 
@@ -434,7 +434,7 @@ def _average_runs(
     elastic: Elastic | None,
     tolerance: float,
     most_rounds: int,
-    work: Work | None,
+    work: WorkBudget | None,
 ) -> Averaged:
     """The same for rows of single instances, with a program for every run of these."""
     alone = replace(rows, forbidden=Forbidden(), sparsity=(), implicit=())

@@ -22,11 +22,11 @@ from trellis.errors import InfeasibleError
 from trellis.projection.columns import (
     FEASIBLE,
     IMPOSSIBLE,
-    Column,
     Elastic,
+    OutputColumn,
     Segment,
     UndecidedError,
-    Work,
+    WorkBudget,
     average_outputs,
 )
 from trellis.structures.structure import Structure
@@ -36,7 +36,7 @@ MOST_WORK = 1e8
 
 
 def can_hold(
-    scores: Sequence[Structure], rows: Rows, seen: list[Column] | None = None, work: Work | None = None
+    scores: Sequence[Structure], rows: Rows, seen: list[OutputColumn] | None = None, work: WorkBudget | None = None
 ) -> bool:
     """Whether some q satisfies all strict rows, and uses nothing that is forbidden; True where the work is not enough
     to tell.
@@ -52,7 +52,9 @@ def can_hold(
     known = [column for column, open_ in zip(seen, is_open, strict=True) if open_]
     rest = [column for column, open_ in zip(seen, is_open, strict=True) if not open_]
     try:
-        found = average_outputs(segments, rows, elastic=Elastic.every(rows), known=known, work=work or Work(MOST_WORK))
+        found = average_outputs(
+            segments, rows, elastic=Elastic.every(rows), known=known, work=work or WorkBudget(MOST_WORK)
+        )
     except UndecidedError:
         return True
     seen[:] = [*found.columns, *rest]
@@ -69,7 +71,7 @@ def least_violation(scores: Sequence[Structure], rows: Rows, elastic: BoolArray)
         return None
     if not len(rows):
         return 0.0
-    work, together = Work(MOST_WORK), Elastic(elastic, largest=True)
+    work, together = WorkBudget(MOST_WORK), Elastic(elastic, largest=True)
     apart = average_outputs(segments, rows, elastic=Elastic(elastic), work=work)
     least = max(0.0, -average_outputs(segments, rows, elastic=together, known=apart.columns, work=work).value)
     return None if least >= IMPOSSIBLE else least
@@ -93,10 +95,10 @@ def _segments(scores: Sequence[Structure], rows: Rows) -> list[Segment] | None:
 def refuse_conflict(scores: Sequence[Structure], rows: Rows) -> None:
     """Raise if no q satisfies the rows of these instances: of one instance, or of a corpus (shard by shard)."""
     rows = rows.written_out()
-    seen: list[Column] = []
+    seen: list[OutputColumn] = []
     if can_hold(scores, strict_rows(rows), seen):
         return
-    filtering = partial(can_hold, scores, seen=seen, work=Work(MOST_WORK))
+    filtering = partial(can_hold, scores, seen=seen, work=WorkBudget(MOST_WORK))
     try:
         conflict = find_conflict(rows, filtering, partial(least_violation, scores))
     except UndecidedError:

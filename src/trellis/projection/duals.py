@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Duals:
-    """Dual variables λ: how hard each row pulls. Feed them back to start the next round where this one ended.
+    """Dual variables λ: one per row. Feed them back to start the next round where this one ended.
 
     row : (n_rows,) in the order of ``rows``;  sparsity : (n, width) per block
     memory : what the solver remembers beside them, per shard: its Hessians
@@ -50,7 +50,7 @@ class Duals:
         """Σ |λ|."""
         return float(np.abs(self.row).sum()) + sum(float(np.abs(lam).sum()) for lam in self.sparsity)
 
-    def pulls(self, rows: Rows) -> dict[str, float]:
+    def means_by_name(self, rows: Rows) -> dict[str, float]:
         """The mean of |λ| over each constraint's rows."""
         if len(self.row) != len(rows):
             return {}

@@ -22,7 +22,7 @@ from trellis.projection.columns import Averaged, Segment, average_outputs, check
 from trellis.projection.diagnosis import explain_all
 from trellis.projection.duals import CorpusProjection, Duals, put
 from trellis.projection.local import LocalState
-from trellis.projection.shard import Item, ShardAnswer
+from trellis.projection.shard import ProjectionItem, ShardAnswer
 from trellis.structures.structure import Structure
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ SOLVED = 1e-6
 def run_linear(
     projector: Projector,
     scores_of: Callable[[Any], Structure],
-    then: Callable[[Item, ShardAnswer], T],
+    then: Callable[[ProjectionItem, ShardAnswer], T],
     duals: Duals | None,
-    at: Callable[[Item], IntArray] | None = None,
+    at: Callable[[ProjectionItem], IntArray] | None = None,
     fold: Callable[[T, T], T] | None = None,
 ) -> CorpusProjection[T]:
     """As :meth:`Projector.run` with γ = 0; the KKT residual reported is the duality gap."""
@@ -80,11 +80,13 @@ class Averaging:
     """What the pass over shards that nothing ties together asks of each; see :meth:`Projector.run`."""
 
     scores_of: Callable[[Any], Structure]
-    then: Callable[[Item, ShardAnswer], Any]
-    at: Callable[[Item], IntArray] | None
+    then: Callable[[ProjectionItem, ShardAnswer], Any]
+    at: Callable[[ProjectionItem], IntArray] | None
 
 
-def average_shard(asked: Averaging, item: Item, state: LocalState) -> tuple[tuple[Any, float, float], LocalState]:
+def average_shard(
+    asked: Averaging, item: ProjectionItem, state: LocalState
+) -> tuple[tuple[Any, float, float], LocalState]:
     """The linear program of one shard: what ``then`` makes of it, its value, and its gap."""
     scores, rows = asked.scores_of(item.data), item.rows.rows
     local = item.rows.local.rows.written_out()
@@ -96,11 +98,11 @@ def average_shard(asked: Averaging, item: Item, state: LocalState) -> tuple[tupl
 
 
 def _answer(
-    item: Item,
+    item: ProjectionItem,
     segments: list[Segment],
     number: int,
     averaged: Averaged,
-    at: Callable[[Item], IntArray] | None,
+    at: Callable[[ProjectionItem], IntArray] | None,
 ) -> ShardAnswer:
     segment = segments[number]
     wanted = [item.rows.rows.part, item.rows.coupled, *([] if at is None else [at(item)])]

@@ -168,7 +168,7 @@ class LocalRows:
 
 
 @dataclass(frozen=True)
-class Asked:
+class SolverOptions:
     """What is asked of every evaluation of a shard.
 
     weights : (n_instances,) or None;  at : parts whose marginals will be asked of the posterior

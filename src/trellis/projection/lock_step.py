@@ -12,11 +12,11 @@ from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of, own
 from trellis.projection.kernels import lock_step as kernel
 from trellis.projection.kernels import solver
 from trellis.projection.kernels.limited import MODEL_ROWS
-from trellis.projection.local import Asked, GroupTable, LocalRows, LocalSolution, LocalState
+from trellis.projection.local import GroupTable, LocalRows, LocalSolution, LocalState, SolverOptions
 from trellis.structures.structure import Structure
 
 
-def project_rows(scores: Structure, mine: LocalRows, state: LocalState, asked: Asked) -> LocalSolution:
+def project_rows(scores: Structure, mine: LocalRows, state: LocalState, asked: SolverOptions) -> LocalSolution:
     """Solve each instance's own rows; ``scores`` are already divided by γ."""
     scaled, entries = mine.scaled, mine.entries
     rows, n = scaled.rows, len(scores)
@@ -53,7 +53,7 @@ def project_rows(scores: Structure, mine: LocalRows, state: LocalState, asked: A
     width = np.repeat(n_rows, n_rows)
     solving.vectors[first + solver.REACH * width] = rows.largest
     solving.vectors[first + solver.SCALE * width] = scaled.scale
-    kernel.begin_all(solving, scores.farthest())
+    kernel.begin_all(solving, scores.max_shift())
     active = np.flatnonzero(n_rows)
     while len(active):
         moving = scores.take(active) if len(active) < n else scores
@@ -80,7 +80,7 @@ def project_rows(scores: Structure, mine: LocalRows, state: LocalState, asked: A
 
 
 def project_some(
-    scores: Structure, mine: LocalRows, left: IntArray, theta: FloatArray, asked: Asked
+    scores: Structure, mine: LocalRows, left: IntArray, theta: FloatArray, asked: SolverOptions
 ) -> tuple[LocalSolution, BoolArray]:
     """The same for instances that a fast path leaves (rising numbers), from θ of all rows; and which rows are theirs.
 

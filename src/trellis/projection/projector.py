@@ -28,9 +28,9 @@ from trellis.projection.corpus_dual import CorpusDual, CoupledSolution
 from trellis.projection.diagnosis import refuse_conflict
 from trellis.projection.duals import CorpusProjection, Duals, put
 from trellis.projection.linear import run_linear
-from trellis.projection.local import Asked, GroupTable, LocalState, ScaledRows
-from trellis.projection.shard import PATIENT, Item, ShardAnswer, ShardRows
-from trellis.projection.work import Ask, Finish, Finished, evaluate, finish
+from trellis.projection.local import GroupTable, LocalState, ScaledRows, SolverOptions
+from trellis.projection.shard import PATIENT, ProjectionItem, ShardAnswer, ShardRows
+from trellis.projection.work import Finish, Finished, ProjectionRequest, evaluate, finish
 from trellis.structures.structure import Structure, check_gamma
 
 T = TypeVar("T")
@@ -75,13 +75,13 @@ class Projector:
             Shard(i, range(a, b), getattr(data[i], "first", a) - a if data else 0) for i, (a, b) in enumerate(cuts)
         ]
 
-        def item(i: int) -> Item:
+        def item(i: int) -> ProjectionItem:
             a, b = cuts[i]
             own = None if weights is None else weights[a:b]
             mine = ShardRows(self.rows.shard(a, b)) if shard_rows is None else shard_rows[i]
-            return Item(i if data is None else data[i], mine, own)
+            return ProjectionItem(i if data is None else data[i], mine, own)
 
-        self.items: Sequence[Item] = OnDemand(len(cuts), item)
+        self.items: Sequence[ProjectionItem] = OnDemand(len(cuts), item)
         if shard_rows is None and (not isinstance(data, OnDemand) or len(self.rows) or self.rows.sparsity):
             self.items = list(self.items)  # rows are taken apart once for all rounds
         self.engine = SerialEngine() if engine is None else engine
@@ -137,9 +137,9 @@ class Projector:
         scores_of: Callable[[Any], Structure],
         gamma: float = 1.0,
         *,
-        then: Callable[[Item, ShardAnswer], T],
+        then: Callable[[ProjectionItem, ShardAnswer], T],
         duals: Duals | None = None,
-        at: Callable[[Item], IntArray] | None = None,
+        at: Callable[[ProjectionItem], IntArray] | None = None,
         warn: bool = True,
         fold: Callable[[T, T], T] | None = None,
     ) -> CorpusProjection[T]:
@@ -158,17 +158,19 @@ class Projector:
         theta, lams = self._coupled_start(duals, gamma)
         # The coupling rows see the local solutions' errors as noise in their gradient.
         inner = self.tolerance * (0.02 if self.couples else 1.0)
-        ask = Ask(scores_of, Asked(gamma, None, inner, self.most_evaluations, None, self.generic), theta)
+        ask = ProjectionRequest(
+            scores_of, SolverOptions(gamma, None, inner, self.most_evaluations, None, self.generic), theta
+        )
         coupled = CoupledSolution(theta, 0.0, 0, True)
         if self.couples:
             dual = CorpusDual(self.rows, self.scaled, self.cuts, gamma, lambda asked, own: self._pass(ask, asked, own))
             largest = float(np.max(np.abs(self.coupling.bound), initial=0.0))
-            farthest = scores_of(self.items[0].data).farthest() / gamma if self.items else 0.0
+            max_shift = scores_of(self.items[0].data).max_shift() / gamma if self.items else 0.0
             start, tolerance = dual.pack(theta, lams), self.tolerance * max(1.0, largest)
             # What a row with a price lacks is measured by how far its dual variable would move, which is never more
             # than the price: beside a large bound every point would seem a solution.
             tolerance = min(tolerance, max(self.tolerance, OF_PRICE * dual.smallest_price()))
-            coupled = dual.solve(start, farthest, tolerance, self.most_rounds)
+            coupled = dual.solve(start, max_shift, tolerance, self.most_rounds)
             theta, lams = dual.unpack(coupled.theta)
         results: list[T] = []
         finished: list[Finished] = []
@@ -221,7 +223,7 @@ class Projector:
         row = np.concatenate([*(state.theta for state in states), coupling])
         return Duals(row, tuple(lams), tuple(state.curvature for state in states))
 
-    def _pass(self, ask: Ask, asked: tuple[FloatArray, list[FloatArray]], curvature: bool) -> Any:
+    def _pass(self, ask: ProjectionRequest, asked: tuple[FloatArray, list[FloatArray]], curvature: bool) -> Any:
         """One evaluation of the corpus at coupling duals θ and l1/linf duals."""
         theta, lams = asked
         blocks = [self._cut(lams, number) for number in range(len(self.items))]
@@ -274,8 +276,8 @@ class Projection:
     converged: bool
     integral: BoolArray | None = None
 
-    def pulls(self) -> dict[str, FloatArray]:
-        """Dual variables by the name of their constraint: how hard each one pulls."""
+    def duals_by_name(self) -> dict[str, FloatArray]:
+        """Dual variables by the name of their constraint."""
         return self.duals.by_name(self.rows)
 
 

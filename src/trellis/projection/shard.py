@@ -21,7 +21,7 @@ from trellis.engine import Piece
 from trellis.projection import lock_step
 from trellis.projection.diagnosis import refuse_conflict
 from trellis.projection.kernels import fast_path, solver
-from trellis.projection.local import Asked, LocalRows, LocalSolution, LocalState
+from trellis.projection.local import LocalRows, LocalSolution, LocalState, SolverOptions
 from trellis.structures.structure import Structure
 
 ANNEALING_FACTOR = 4.0
@@ -58,7 +58,7 @@ class ShardAnswer:
 
 
 @dataclass(frozen=True)
-class Item(Piece):
+class ProjectionItem(Piece):
     """A shard as it is placed on an engine: what its scores are made of, its rows, and its instances' weights."""
 
     rows: Any
@@ -90,7 +90,12 @@ class ShardRows:
         return self
 
     def evaluate(
-        self, scores: Structure, theta: FloatArray, sparsity: tuple[FloatArray, ...], state: LocalState, asked: Asked
+        self,
+        scores: Structure,
+        theta: FloatArray,
+        sparsity: tuple[FloatArray, ...],
+        state: LocalState,
+        asked: SolverOptions,
     ) -> ShardAnswer:
         """Posteriors at given coupling duals θ (n_coupling,) and l1/linf duals, the local ones solved."""
         gamma, weights = asked.gamma, asked.weights
@@ -115,7 +120,7 @@ class ShardRows:
             sparsity=tuple(q.at(parts) for parts in self.sparse),
         )
 
-    def _rows_for(self, tilted: Structure, state: LocalState, asked: Asked) -> tuple[LocalRows, LocalState]:
+    def _rows_for(self, tilted: Structure, state: LocalState, asked: SolverOptions) -> tuple[LocalRows, LocalState]:
         """The local rows, and where to start; implicit ones are written out where no fast path reads them."""
         if not self.rows.implicit or self._fast(self.local, tilted, asked) is not None:
             return self.local, state
@@ -123,7 +128,7 @@ class ShardRows:
         return rows, LocalState(np.zeros(len(rows)))
 
     def _settled(
-        self, tilted: Structure, rows: LocalRows, local: LocalSolution, state: LocalState, asked: Asked
+        self, tilted: Structure, rows: LocalRows, local: LocalSolution, state: LocalState, asked: SolverOptions
     ) -> LocalSolution:
         """The solution, with what did not converge solved again."""
         rescue = asked.most_evaluations >= PATIENT and bool(np.any(local.ending != solver.CONVERGED))
@@ -143,7 +148,7 @@ class ShardRows:
             local = replace(local, theta=state.theta, pull=lambda: self.rows.parts.change(part, value))
         return local
 
-    def _rescue(self, tilted: Structure, rows: LocalRows, local: LocalSolution, asked: Asked) -> LocalSolution:
+    def _rescue(self, tilted: Structure, rows: LocalRows, local: LocalSolution, asked: SolverOptions) -> LocalSolution:
         """Solve again what did not converge: with more evaluations where rows are many, then through other γ."""
         n_rows = np.bincount(rows.rows.instance, minlength=len(tilted))
         if np.any(n_rows[local.ending != solver.CONVERGED] > solver.MOST_ROWS_WITH_HESSIAN):
@@ -153,26 +158,26 @@ class ShardRows:
                 return local
         return self._solve(tilted, rows, self._anneal(tilted, rows, local, asked), asked)
 
-    def _fast(self, rows: LocalRows, tilted: Structure, asked: Asked) -> Any:
+    def _fast(self, rows: LocalRows, tilted: Structure, asked: SolverOptions) -> Any:
         """The module that solves these rows fast, if there is one."""
         fast = None if asked.generic else fast_path(tilted.kind)
         return fast if fast is not None and fast.takes(rows.rows) else None
 
-    def _solver(self, tilted: Structure, rows: LocalRows, asked: Asked) -> tuple[Any, Asked]:
+    def _solver(self, tilted: Structure, rows: LocalRows, asked: SolverOptions) -> tuple[Any, SolverOptions]:
         """The function that solves these rows, and what it is asked."""
         fast = self._fast(rows, tilted, asked)
         at = self._wanted(asked) if len(tilted) == self.rows.parts.n_instances else None
         return lock_step.project_rows if fast is None else fast.project_rows, replace(asked, at=at)
 
-    def _solve(self, tilted: Structure, rows: LocalRows, state: LocalState, asked: Asked) -> LocalSolution:
+    def _solve(self, tilted: Structure, rows: LocalRows, state: LocalState, asked: SolverOptions) -> LocalSolution:
         project_rows, own = self._solver(tilted, rows, asked)
         found: LocalSolution = project_rows(tilted, rows, state, own)
         return found
 
-    def _wanted(self, asked: Asked) -> IntArray:
+    def _wanted(self, asked: SolverOptions) -> IntArray:
         return self.coupled if asked.at is None else np.concatenate((self.coupled, asked.at))
 
-    def _anneal(self, tilted: Structure, mine: LocalRows, local: LocalSolution, asked: Asked) -> LocalState:
+    def _anneal(self, tilted: Structure, mine: LocalRows, local: LocalSolution, asked: SolverOptions) -> LocalState:
         """Another start for the instances that did not converge: their solution at a high γ, followed down to γ.
 
         A problem of strong preferences against strong constraints is all corners at a low temperature; at a high one it

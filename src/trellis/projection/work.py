@@ -15,13 +15,13 @@ import numpy as np
 
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.projection.diagnosis import explaining
-from trellis.projection.local import Asked, LocalState
-from trellis.projection.shard import Item, ShardAnswer
+from trellis.projection.local import LocalState, SolverOptions
+from trellis.projection.shard import ProjectionItem, ShardAnswer
 from trellis.structures.structure import Structure
 
 
 @dataclass(frozen=True)
-class Ask:
+class ProjectionRequest:
     """What one pass asks of every shard.
 
     scores_of : scores from a shard's data;  theta : (n_coupling,) duals of the coupling rows
@@ -29,16 +29,18 @@ class Ask:
     """
 
     scores_of: Callable[[Any], Structure]
-    asked: Asked
+    asked: SolverOptions
     theta: FloatArray
     curvature: bool = False
 
-    def of(self, item: Item, state: LocalState, at: IntArray | None = None) -> tuple[Structure, LocalState, Asked]:
+    def of(
+        self, item: ProjectionItem, state: LocalState, at: IntArray | None = None
+    ) -> tuple[Structure, LocalState, SolverOptions]:
         """A shard's scores, where its solver starts, and what it is asked."""
         start = LocalState(state.theta / self.asked.gamma, state.curvature)
         return self.scores_of(item.data), start, replace(self.asked, weights=item.weights, at=at)
 
-    def moved(self, theta: FloatArray, curvature: bool = False) -> Ask:
+    def moved(self, theta: FloatArray, curvature: bool = False) -> ProjectionRequest:
         return replace(self, theta=theta, curvature=curvature)
 
 
@@ -46,9 +48,9 @@ class Ask:
 class Finish:
     """The last pass: ``then`` makes of each shard's posterior what the caller wants; ``at`` says of which parts."""
 
-    ask: Ask
-    then: Callable[[Item, ShardAnswer], Any]
-    at: Callable[[Item], IntArray] | None
+    ask: ProjectionRequest
+    then: Callable[[ProjectionItem, ShardAnswer], Any]
+    at: Callable[[ProjectionItem], IntArray] | None
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,9 @@ class Finished:
     evaluations: int
 
 
-def evaluate(ask: Ask, item: Item, state: LocalState, blocks: tuple[FloatArray, ...]) -> tuple[Evaluated, LocalState]:
+def evaluate(
+    ask: ProjectionRequest, item: ProjectionItem, state: LocalState, blocks: tuple[FloatArray, ...]
+) -> tuple[Evaluated, LocalState]:
     """Value and gradient of a shard at coupling and l1/linf duals, the local rows solved."""
     scores, start, own = ask.of(item, state)
     with explaining(scores, item.rows.rows):
@@ -82,7 +86,7 @@ def evaluate(ask: Ask, item: Item, state: LocalState, blocks: tuple[FloatArray, 
 
 
 def finish(
-    asked: Finish, item: Item, state: LocalState, blocks: tuple[FloatArray, ...]
+    asked: Finish, item: ProjectionItem, state: LocalState, blocks: tuple[FloatArray, ...]
 ) -> tuple[tuple[Any, Finished], LocalState]:
     """The shard's posterior at the solution, handed on."""
     gamma = asked.ask.asked.gamma

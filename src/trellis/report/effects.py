@@ -76,14 +76,14 @@ def effects(
     found = project(scores, rows, gamma, at=at, tolerance=tolerance)
     both = before, found.posterior
     lacks = [loose_rows.excess(loose_rows.expect(q)) for q in both]
-    pulls = found.pulls()
+    duals = found.duals_by_name()
     made = []
     for number, (name, one) in enumerate(zip(loose_rows.names, given, strict=True)):
         mine = loose_rows.constraint == number
         own = [_more_than_one(blocks[number], q) for q in both] if number in blocks else [lack[mine] for lack in lacks]
         holds, holds_after = (float(np.mean(lack <= KEPT)) if len(lack) else 1.0 for lack in own)
         lacks_before, lacks_after = (float(np.mean(lack)) if len(lack) else 0.0 for lack in own)
-        dual = _mean(pulls.get(name))
+        dual = _mean(duals.get(name))
         made.append(
             Effect(
                 name, one.describe(), len(own[0]), holds, holds_after, lacks_before, lacks_after,

@@ -59,14 +59,14 @@ class Labelling:
 
 
 @dataclass(frozen=True)
-class Item(Piece):
+class SearchItem(Piece):
     """A shard as it is placed on an engine: its instances and their rows."""
 
     rows: Rows
 
 
 @dataclass(frozen=True)
-class Ask:
+class SearchRequest:
     """What is asked of every shard: k outputs at penalties ρ and prices λ of the rows over the corpus."""
 
     scores_of: Callable[[Any], Structure]
@@ -91,13 +91,13 @@ class Searcher:
         _refuse_what_has_no_price(self.coupling, rows)
         shards = shards_of(batch)
 
-        def item(number: int) -> Item:
+        def item(number: int) -> SearchItem:
             mine = shards[number].instances
             own = rows.shard(mine.start, mine.stop) if shard_rows is None else shard_rows[number]
-            return Item(shards[number].of(batch), own)
+            return SearchItem(shards[number].of(batch), own)
 
-        items: Sequence[Item] = OnDemand(len(shards), item)
-        self.placed: Placed[Item] = engine.place(list(items) if shard_rows is None else items, shards)
+        items: Sequence[SearchItem] = OnDemand(len(shards), item)
+        self.placed: Placed[SearchItem] = engine.place(list(items) if shard_rows is None else items, shards)
 
     def run(
         self, scores_of: Callable[[Any], Structure], rho: FloatArray, *, k: int = 1, then: Then | None = None
@@ -107,7 +107,7 @@ class Searcher:
         scores_of : scores of a shard from its data, which keep to what is known of it. On a cluster this and ``then``
             go to the workers
         """
-        ask = Ask(scores_of, rho, self.beam, k, then, self.prices(scores_of, rho))
+        ask = SearchRequest(scores_of, rho, self.beam, k, then, self.prices(scores_of, rho))
         found = list(self.placed.run(label_shard, ask))
         violations, collected = no_violations(self.names), None
         for one in found:
@@ -122,7 +122,7 @@ class Searcher:
 
     def prices(self, scores_of: Callable[[Any], Structure], rho: FloatArray) -> FloatArray:
         """λ (n_coupling,) at which the rows over the corpus hold, or are the least violated of all that were tried."""
-        rows, ask = self.coupling, Ask(scores_of, rho, self.beam, 1, None, np.zeros(0))
+        rows, ask = self.coupling, SearchRequest(scores_of, rho, self.beam, 1, None, np.zeros(0))
         if not len(rows):
             return np.zeros(0)
         unit = 1.0 / np.maximum(np.maximum.reduceat(np.abs(rows.coefficient), rows.start[:-1]), 1e-300)
@@ -164,12 +164,12 @@ def _refuse_what_has_no_price(coupling: Rows, rows: Rows) -> None:
         )
 
 
-def count_shard(ask: Ask, item: Item, before: LabelArray | None) -> tuple[Labelling, LabelArray | None]:
+def count_shard(ask: SearchRequest, item: SearchItem, before: LabelArray | None) -> tuple[Labelling, LabelArray | None]:
     """Label one shard, and leave its state as it is."""
     return label_shard(ask, item, before)[0], before
 
 
-def label_shard(ask: Ask, item: Item, before: LabelArray | None) -> tuple[Labelling, LabelArray]:
+def label_shard(ask: SearchRequest, item: SearchItem, before: LabelArray | None) -> tuple[Labelling, LabelArray]:
     """Label one shard; its state is its last labelling."""
     part, rows = item.data, priced(item.rows, ask.rho)
     scores, coupling = ask.scores_of(part), rows.coupling()

@@ -28,7 +28,7 @@ from trellis.search.infeasible import explain
 from trellis.search.methods import Options, check_count, refuse_unserved, search
 from trellis.search.plan import Plan
 from trellis.search.prices import check_same_parts, prices
-from trellis.search.progress import Decoded, DecodedKBest, Progress, gaps
+from trellis.search.progress import Decoded, DecodedKBest, SearchProgress, gaps
 from trellis.structures.structure import Structure
 
 
@@ -115,13 +115,15 @@ def decode_kbest(
     return DecodedKBest(tuple(outputs), score, score - price, proved)
 
 
-def _search_best(scores: Structure, rows: Rows | Plan, options: Options, rng: np.random.Generator | None) -> Progress:
+def _search_best(
+    scores: Structure, rows: Rows | Plan, options: Options, rng: np.random.Generator | None
+) -> SearchProgress:
     """The best outputs found; an error where there is none."""
     plan = rows if isinstance(rows, Plan) else Plan.of(rows)
     check_same_parts(scores, plan.rows)
     refuse_unserved(plan, options.method)
     try:
-        progress = Progress.begin(scores, plan, rng)
+        progress = SearchProgress.begin(scores, plan, rng)
     except InfeasibleError as error:
         explain(scores, plan.rows, error.instances[0] - scores.first, len(error.instances) - 1)
     search(progress, options)

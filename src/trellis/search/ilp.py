@@ -19,7 +19,7 @@ from trellis.constraints.rows import Rows
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.search.prices import prices
 from trellis.search.program import Program, as_program
-from trellis.search.progress import Progress
+from trellis.search.progress import SearchProgress
 from trellis.structures import integer
 from trellis.structures.integer import Solution
 from trellis.structures.structure import Structure
@@ -28,7 +28,7 @@ PROOF = 1e-5
 """Relative gap at which the solver's bound counts as reached."""
 
 
-def improve(progress: Progress, todo: IntArray, time_limit: float, solver: str | None = None) -> None:
+def improve(progress: SearchProgress, todo: IntArray, time_limit: float, solver: str | None = None) -> None:
     """Search the instances ``todo``, for ``time_limit`` seconds each at most."""
     better: dict[int, Any] = {}
     for i in todo.tolist():
@@ -46,7 +46,7 @@ def improve(progress: Progress, todo: IntArray, time_limit: float, solver: str |
     progress.replace(better)
 
 
-def kbest(progress: Progress, k: int, time_limit: float) -> tuple[list[Any], FloatArray, FloatArray]:
+def kbest(progress: SearchProgress, k: int, time_limit: float) -> tuple[list[Any], FloatArray, FloatArray]:
     """k outputs of every instance: after the best the best of all others, and so on.
 
     Their values are (k, n_instances), −∞ where there is none, and bounds of all others are (n_instances,).

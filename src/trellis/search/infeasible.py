@@ -16,7 +16,7 @@ from trellis.errors import InfeasibleError
 from trellis.search import ilp
 from trellis.search.methods import Options, search_on
 from trellis.search.plan import Plan
-from trellis.search.progress import Progress
+from trellis.search.progress import SearchProgress
 from trellis.structures.structure import Structure
 
 EFFORT = Options(max_nodes=200_000, time_limit=10.0)
@@ -36,7 +36,7 @@ def explain(scores: Structure, rows: Rows, instance: int, n_more: int = 0) -> No
 def _is_feasible(scores: Structure, rows: Rows) -> bool:
     """Whether some output meets all rows; yes where that was not settled."""
     try:
-        progress = Progress.begin(scores, Plan.of(rows), None)
+        progress = SearchProgress.begin(scores, Plan.of(rows), None)
     except InfeasibleError:
         return False
     search_on(progress, EFFORT)

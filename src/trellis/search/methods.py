@@ -14,7 +14,7 @@ from trellis.search import ilp
 from trellis.search.kernels import kinds_with
 from trellis.search.plan import Plan
 from trellis.search.program import refuse_curved
-from trellis.search.progress import Progress
+from trellis.search.progress import SearchProgress
 
 METHODS = ("auto", "argmax", "beam", "astar", "ilp", "relaxation")
 WIDEST_BEAM = 100_000
@@ -62,7 +62,7 @@ def refuse_unserved(plan: Plan, method: str) -> None:
         )
 
 
-def search(progress: Progress, options: Options) -> None:
+def search(progress: SearchProgress, options: Options) -> None:
     """The method asked for, then others where it found no output or, with ``prove``, left a doubt."""
     todo = progress.unproved()
     if len(todo) == 0:
@@ -84,7 +84,7 @@ def search(progress: Progress, options: Options) -> None:
     search_on(progress, options)
 
 
-def search_on(progress: Progress, options: Options) -> None:
+def search_on(progress: SearchProgress, options: Options) -> None:
     """Exact methods for instances that have no output yet and, with ``prove``, for those in doubt."""
     plan = progress.plan
     for further in ("astar", "ilp"):
@@ -98,7 +98,7 @@ def search_on(progress: Progress, options: Options) -> None:
             ilp.improve(progress, todo, options.time_limit)
 
 
-def _astar_or_beam(progress: Progress, todo: IntArray, options: Options) -> None:
+def _astar_or_beam(progress: SearchProgress, todo: IntArray, options: Options) -> None:
     fast = progress.plan.fast
     capped = fast.astar(progress, todo, options.max_nodes)
     if len(capped):

@@ -59,7 +59,7 @@ class DecodedKBest:
 
 
 @dataclass
-class Progress:
+class SearchProgress:
     """State of a decoding. Values and bounds are those of the scores with what factors folded in, which differ from
     true values by a constant per instance; gaps are the same.
 
@@ -82,7 +82,7 @@ class Progress:
     seeds: NDArray[np.uint64]
 
     @classmethod
-    def begin(cls, scores: Structure, plan: Plan, rng: np.random.Generator | None) -> Progress:
+    def begin(cls, scores: Structure, plan: Plan, rng: np.random.Generator | None) -> SearchProgress:
         """The argmax of scores with what factors folded in: where it violates no other row it is the answer."""
         folded = plan.fold(scores)
         first = folded.argmax(rng)

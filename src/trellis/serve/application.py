@@ -29,7 +29,7 @@ from starlette.routing import Route
 
 from trellis._version import __version__
 from trellis.serve.guard import HEADERS, RequestError, body_of, check_host, check_origin, same_token
-from trellis.serve.kinds import Kind, kind_of
+from trellis.serve.kinds import ServedKind, kind_of
 from trellis.serve.metrics import Metrics
 from trellis.serve.openapi import document, page
 from trellis.serve.predictor import Predictor
@@ -38,7 +38,7 @@ STATIC = Path(__file__).parent / "static"
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServerSettings:
     """What a server is told.
 
     models : name -> file;  token : None: none is needed, and requests must be sent to a name of this machine
@@ -55,7 +55,7 @@ class Settings:
     counts: str | None = None
 
 
-def load_models(settings: Settings) -> dict[str, tuple[Any, Kind]]:
+def load_models(settings: ServerSettings) -> dict[str, tuple[Any, ServedKind]]:
     """Name -> model and kind; each is tried once, which compiles what it needs."""
     from trellis.models import load_model
 
@@ -68,13 +68,13 @@ def load_models(settings: Settings) -> dict[str, tuple[Any, Kind]]:
     return found
 
 
-def application(settings: Settings, models: Mapping[str, tuple[Any, Kind]] | None = None) -> Starlette:
+def application(settings: ServerSettings, models: Mapping[str, tuple[Any, ServedKind]] | None = None) -> Starlette:
     """The application; models : those of ``settings``, where they are loaded already."""
     return _Server(settings, dict(load_models(settings) if models is None else models)).app
 
 
 class _Server:
-    def __init__(self, settings: Settings, models: dict[str, tuple[Any, Kind]]) -> None:
+    def __init__(self, settings: ServerSettings, models: dict[str, tuple[Any, ServedKind]]) -> None:
         self.settings, self.models = settings, models
         self.kinds = {name: kind for name, (_, kind) in models.items()}
         self.own_counts = None if settings.counts is not None else tempfile.TemporaryDirectory(prefix="trellis-")

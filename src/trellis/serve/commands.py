@@ -66,7 +66,7 @@ def serve(
     check_files({"models": list(files.values()), "--token-file": token_file}, {})
     body = _size(max_body)
     try:
-        from trellis.serve.application import Settings
+        from trellis.serve.application import ServerSettings
         from trellis.serve.guard import is_loopback
     except ModuleNotFoundError:
         raise DataError("trellis serve needs starlette and uvicorn: pip install 'trellis-learn[serve]'") from None
@@ -75,7 +75,7 @@ def serve(
         raise DataError(
             f"--host {host} can be reached from other machines: give a --token-file, whose token requests must carry"
         )
-    settings = Settings(files, token, body, max_batch, timeout, threads or 1)
+    settings = ServerSettings(files, token, body, max_batch, timeout, threads or 1)
     _run(settings, host, port, workers, quiet)
 
 

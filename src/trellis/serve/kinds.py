@@ -28,7 +28,7 @@ LONGEST = 100_000
 
 
 @dataclass(frozen=True)
-class Kind:
+class ServedKind:
     """How one kind of model is served.
 
     read : the model and an input of a request -> what ``answer`` takes; a DataError says what is wrong with the input
@@ -210,42 +210,42 @@ SIDE = {"oneOf": [STRING, STRINGS]}
 VOTES = {"type": "object", "additionalProperties": _list({"type": ["string", "null"]})}
 SPANS = {"type": "object", "additionalProperties": _list(_list({}))}
 
-EXTRACT = Kind(
+EXTRACT = ServedKind(
     "extract", "Fields of texts, with their places and probabilities", _text, _fields,
     {"oneOf": [STRING, _record("text", text=STRING), _record("tokens", tokens=STRINGS, text=STRING)]},
     _record("text fields tokens labels", text=STRING, fields=_list(FIELD), tokens=STRINGS, labels=STRINGS,
             relaxed=STRINGS, odd=STRING),
     "A text.",
 )  # fmt: skip
-TAG = Kind(
+TAG = ServedKind(
     "tag", "A part of speech for every word", _words, _tags,
     {"oneOf": [STRING, _record("tokens", tokens=STRINGS)]}, _record("tokens tags", tokens=STRINGS, tags=STRINGS),
     "A sentence .",
 )  # fmt: skip
-PARSE = Kind(
+PARSE = ServedKind(
     "parse", "A dependency tree for every tagged sentence", _tagged, _trees,
     _record("tokens tags", tokens=STRINGS, tags=STRINGS),
     _record("tokens tags heads relations", tokens=STRINGS, tags=STRINGS, heads=_list(WHOLE), relations=STRINGS),
     {"tokens": ["dogs", "bark"], "tags": ["NOUN", "VERB"]},
 )  # fmt: skip
-RELATE = Kind(
+RELATE = ServedKind(
     "relate", "Entities and the relations between them", _related, _relations,
     {"oneOf": [STRING, _record("tokens", **RELATED)]}, _record("tokens", **RELATED), "Ann lives in Ely .",
 )  # fmt: skip
-MATCH = Kind(
+MATCH = ServedKind(
     "match", "Whether the two texts of a pair belong together", _matched, _matches,
     {"oneOf": [STRINGS, _record("left right", left=STRING, right=STRING)]},
     _record("left right match score alignment worth", left=STRING, right=STRING, match={"type": "boolean"},
             score=NUMBER, alignment=_list(STRINGS), worth=_list(NUMBER)),
     {"left": "a text", "right": "another"},
 )  # fmt: skip
-ALIGN = Kind(
+ALIGN = ServedKind(
     "align", "Links between the words of two sentences", _sentences, _links,
     {"oneOf": [STRINGS, _record("source target", source=SIDE, target=SIDE)]},
     _record("links scores", links=_list(_list(WHOLE)), scores=_list(NUMBER)),
     {"source": "the rose", "target": "la rose"},
 )  # fmt: skip
-AGGREGATE = Kind(
+AGGREGATE = ServedKind(
     "aggregate", "One labelling from the votes of labelling functions", _voted, _labels,
     _record("", tokens=STRINGS, text=STRING, votes=VOTES, spans=SPANS),
     _record("tokens labels probability", tokens=STRINGS, labels=STRINGS, probability=_list(NUMBER)),
@@ -259,7 +259,7 @@ KINDS = {
 """Class of a model -> how it is served."""
 
 
-def kind_of(model: Any, path: str) -> Kind:
+def kind_of(model: Any, path: str) -> ServedKind:
     """How a model is served; one that is not is refused."""
     name = type(model).__name__
     if name not in KINDS:

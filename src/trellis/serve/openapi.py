@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from trellis._version import __version__
-from trellis.serve.kinds import Kind
+from trellis.serve.kinds import ServedKind
 
 ERRORS = {
     "401": "The token is missing or wrong.",
@@ -21,7 +21,7 @@ ERRORS = {
 ERROR = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
 
 
-def document(kinds: Mapping[str, Kind], *, batch: int, token: bool) -> dict[str, Any]:
+def document(kinds: Mapping[str, ServedKind], *, batch: int, token: bool) -> dict[str, Any]:
     """OpenAPI 3.1; kinds : name of a model -> its kind."""
     paths: dict[str, Any] = {f"/models/{name}/predict": _predict(name, kind, batch) for name, kind in kinds.items()}
     for path, said, media in (
@@ -41,7 +41,7 @@ def document(kinds: Mapping[str, Kind], *, batch: int, token: bool) -> dict[str,
     return found
 
 
-def _predict(name: str, kind: Kind, batch: int) -> dict[str, Any]:
+def _predict(name: str, kind: ServedKind, batch: int) -> dict[str, Any]:
     def body(key: str, schema: Any, **limits: int) -> dict[str, Any]:
         inner = {key: {"type": "array", "items": schema, **limits}}
         return {"application/json": {"schema": {"type": "object", "properties": inner, "required": [key]}}}
@@ -62,7 +62,7 @@ def _predict(name: str, kind: Kind, batch: int) -> dict[str, Any]:
     }
 
 
-def page(kinds: Mapping[str, Kind], *, address: str, token: bool) -> str:
+def page(kinds: Mapping[str, ServedKind], *, address: str, token: bool) -> str:
     """What a server offers, for reading: every model with a call to copy."""
     secret = " -H 'Authorization: Bearer TOKEN'" if token else ""
     models = "".join(

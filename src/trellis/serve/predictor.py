@@ -20,7 +20,7 @@ from typing import Any
 from trellis.data.jsonlines import parse_json
 from trellis.errors import TrellisError
 from trellis.serve.guard import RequestError
-from trellis.serve.kinds import Kind, check_text
+from trellis.serve.kinds import ServedKind, check_text
 from trellis.serve.metrics import Metrics
 
 WAITING = 200
@@ -42,7 +42,7 @@ class Job:
     def tell(self, found: bytes | Exception) -> None:
         """Hand over the answer, from the thread."""
 
-        def told() -> None:
+        def deliver() -> None:
             if self.answer.done():  # nobody waits any more
                 return
             if isinstance(found, Exception):
@@ -50,7 +50,7 @@ class Job:
             else:
                 self.answer.set_result(found)
 
-        self.answer.get_loop().call_soon_threadsafe(told)
+        self.answer.get_loop().call_soon_threadsafe(deliver)
 
 
 class Predictor:
@@ -60,7 +60,7 @@ class Predictor:
     """
 
     def __init__(
-        self, models: Mapping[str, tuple[Any, Kind]], metrics: Metrics, *, batch: int, seconds: float
+        self, models: Mapping[str, tuple[Any, ServedKind]], metrics: Metrics, *, batch: int, seconds: float
     ) -> None:  # fmt: skip
         self.models, self.metrics, self.batch, self.seconds = models, metrics, batch, seconds
         self.thread = ThreadPoolExecutor(1, "predict")

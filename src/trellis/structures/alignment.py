@@ -305,7 +305,7 @@ class Alignment(Structure):
             total += self.moves.power * (moves + q.places.log_norm)
         return float(total)
 
-    def likeliest(self, q: AlignmentPosterior) -> LabelArray:
+    def marginal_argmax(self, q: AlignmentPosterior) -> LabelArray:
         best = []
         for n in self._all:
             links, words, shape = self._shape(n)

@@ -23,7 +23,7 @@ from trellis.structures.structure import (
     check_scores,
 )
 from trellis.structures.tree_parts import TreeParts
-from trellis.structures.tree_polytope import Program, Sentence
+from trellis.structures.tree_polytope import Sentence, TreeProgram
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Arcs(FlatScores):
         given[self._parts.of(np.where(known >= 0, known, 0))] = False
         return self._over(np.where(given, -np.inf, self.arc))
 
-    def likeliest(self, q: TreePosterior) -> LabelArray:
+    def marginal_argmax(self, q: TreePosterior) -> LabelArray:
         """The trees with the most arcs that are right, in expectation under q."""
         best = self._over(np.where(self.arc > -np.inf, q.marginal, -np.inf))
         return np.asarray(best.argmax().outputs, dtype=np.int32)
@@ -83,7 +83,7 @@ class Arcs(FlatScores):
         return self._draw(n, rng)
 
     def polytope(self, closed: IntArray) -> Polytope:
-        p, program = self._parts, Program()
+        p, program = self._parts, TreeProgram()
         is_open = self.arc > -np.inf
         is_open[closed] = False
         for i, (low, high) in enumerate(pairwise(p.arc_offsets.tolist())):
@@ -92,7 +92,7 @@ class Arcs(FlatScores):
             self._write(program, Sentence(i, low, arc, may, p.single_root), slice(low, high))
         return program.polytope(p.n_parts, p.outputs_of)
 
-    def _write(self, program: Program, sentence: Sentence, arcs: slice) -> None:
+    def _write(self, program: TreeProgram, sentence: Sentence, arcs: slice) -> None:
         """The 0/1 program of one sentence."""
         raise NotImplementedError
 

@@ -91,20 +91,20 @@ class _Search:
     def given_up(self) -> bool:
         return self.most is not None and self.seen > self.most
 
-    def follow(self, level: int, prefix: IntArray, score: FloatArray, heard: FloatArray) -> None:
-        """prefix : (P, level);  heard : (P, n − level, K) unary scores and pairs with what is fixed."""
+    def follow(self, level: int, prefix: IntArray, score: FloatArray, unary: FloatArray) -> None:
+        """prefix : (P, level);  unary : (P, n − level, K) unary scores and pairs with what is fixed."""
         if level == self.n:
             at = int(np.argmax(score))
             if score[at] > self.value:
                 self.value, self.best = float(score[at]), prefix[at]
             return
-        p, k = heard.shape[0], heard.shape[2]
+        p, k = unary.shape[0], unary.shape[2]
         self.seen += p * k
         if self.given_up:
             return
         parent, label = np.repeat(np.arange(p), k), np.tile(np.arange(k), p)
-        new = score[parent] + heard[parent, 0, label]
-        further = heard[parent, 1:] + self.pair[level, level + 1 :].transpose(1, 0, 2)[label]
+        new = score[parent] + unary[parent, 0, label]
+        further = unary[parent, 1:] + self.pair[level, level + 1 :].transpose(1, 0, 2)[label]
         hope = further + self.hope[level + 1, level + 1 :] if level + 1 < self.n else further
         bound = new + hope.max(axis=2, initial=-np.inf).sum(axis=1) if level + 1 < self.n else new
         order = np.argsort(-bound, kind="stable")

@@ -266,7 +266,7 @@ class Categorical(Structure):
     def expected_score(self, q: LabelPosterior, weights: FloatArray) -> float:
         return float(weights @ expect_scores(q.node, self.node).sum(axis=1))
 
-    def likeliest(self, q: LabelPosterior) -> LabelArray:
+    def marginal_argmax(self, q: LabelPosterior) -> LabelArray:
         return np.asarray(q.node.argmax(axis=1), dtype=np.int32)
 
     def _of_marginals(self, marginal: FloatArray, log_partition: FloatArray) -> LabelPosterior:

@@ -300,7 +300,7 @@ class Chain(Structure):
             + weights[filled] @ ends
         )
 
-    def likeliest(self, q: LabelPosterior) -> LabelArray:
+    def marginal_argmax(self, q: LabelPosterior) -> LabelArray:
         return np.asarray(q.node.argmax(axis=1), dtype=np.int32)
 
     def posterior(
@@ -335,7 +335,7 @@ class Chain(Structure):
         edge, n_parts = self.tables.edge[self.edge_index], self.parts.n_parts if n_parts is None else n_parts
         return chain_polytope(self.parts, self.node_with_ends(), edge, closed, n_parts)
 
-    def farthest(self) -> float:
+    def max_shift(self) -> float:
         """Potentials that are all there lie within 670 nats of each other, in nodes and in edges; twenty times that and
         some more is beyond every corner. What underflow took may be much farther away."""
         return 4e6 if any(flags.any() for flags in self.tables.lost()) else 4e4

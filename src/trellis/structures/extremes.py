@@ -29,7 +29,7 @@ def some_rows(
 
 
 @dataclass(frozen=True)
-class Shares:
+class RowShares:
     """What rows say of each instance.
 
     row, instance : (n_shares,)
@@ -43,7 +43,7 @@ class Shares:
     coefficient: FloatArray
 
     @classmethod
-    def of(cls, scores: Structure, start: IntArray, part: IntArray, coefficient: FloatArray) -> Shares:
+    def of(cls, scores: Structure, start: IntArray, part: IntArray, coefficient: FloatArray) -> RowShares:
         row = owners(start)
         instance = scores.parts.instance_of(part)
         order = np.lexsort((instance, row))
@@ -69,12 +69,12 @@ class Questions:
     value: FloatArray
 
     @classmethod
-    def plain(cls, shares: Shares, sign: float) -> Questions:
+    def plain(cls, shares: RowShares, sign: float) -> Questions:
         """Nothing is added."""
         none = np.zeros(0, dtype=np.int64)
         return cls(np.arange(len(shares.row), dtype=np.int64), sign, none, none, np.zeros(0))
 
-    def answer(self, scores: Structure, shares: Shares) -> FloatArray:
+    def answer(self, scores: Structure, shares: RowShares) -> FloatArray:
         """(n_questions,), where ``scores`` are 0 for every output."""
         instance = shares.instance[self.share]
         by_instance = np.argsort(instance, kind="stable")
@@ -97,7 +97,7 @@ def row_extremes(
     flat: Structure, start: IntArray, part: IntArray, coefficient: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """(n_rows,) each: the least and the largest value of every row; all scores of ``flat`` are 0."""
-    shares, low, high = Shares.of(flat, start, part, coefficient), np.zeros(len(start) - 1), np.zeros(len(start) - 1)
+    shares, low, high = RowShares.of(flat, start, part, coefficient), np.zeros(len(start) - 1), np.zeros(len(start) - 1)
     np.add.at(low, shares.row, -Questions.plain(shares, -1.0).answer(flat, shares))
     np.add.at(high, shares.row, Questions.plain(shares, 1.0).answer(flat, shares))
     return low, high
@@ -107,7 +107,7 @@ def parts_never_least(
     flat: Structure, start: IntArray, part: IntArray, coefficient: FloatArray, margin: FloatArray
 ) -> tuple[IntArray, BoolArray]:
     """As :meth:`trellis.structures.parts.Parts.never_least`, parts listed and increasing; scores of ``flat`` are 0."""
-    shares = Shares.of(flat, start, part, coefficient)
+    shares = RowShares.of(flat, start, part, coefficient)
     low = -Questions.plain(shares, -1.0).answer(flat, shares)
     share = owners(shares.start)
     # To use a part is worth more than the whole share: the best output uses it if any can.

@@ -23,7 +23,7 @@ from trellis.structures.elimination import Eliminated, eliminate
 from trellis.structures.flat import FlatScores, kbest_by_forbidding
 from trellis.structures.graph_parts import GraphParts
 from trellis.structures.graph_polytope import graph_polytope
-from trellis.structures.graph_shapes import Message, Shape, leaves_of, shapes_of
+from trellis.structures.graph_shapes import GraphShape, Message, leaves_of, shapes_of
 from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax, KBest, PartPosterior
 from trellis.structures.structure import (
@@ -157,7 +157,7 @@ class Graph(FlatScores):
         drawn = [self._chosen(rng, sample=True)[0] for _ in range(n)]
         return np.array(drawn, np.int32).reshape(n, int(self._parts.offsets[-1]))
 
-    def likeliest(self, q: PartPosterior) -> LabelArray:
+    def marginal_argmax(self, q: PartPosterior) -> LabelArray:
         tables = self._cut(q.marginal)[: len(self._parts.variables)]
         return self._parts.in_slots([table.argmax(axis=1) for table in tables])
 
@@ -189,7 +189,7 @@ class Graph(FlatScores):
             message.choose(outputs, rng, sample=sample)
         return self._parts.in_slots(outputs), total
 
-    def _dense(self, shape: Shape, row: int, messages: list[Message]) -> tuple[FloatArray, FloatArray]:
+    def _dense(self, shape: GraphShape, row: int, messages: list[Message]) -> tuple[FloatArray, FloatArray]:
         """Unary and pairwise scores of one graph, for branch and bound."""
         n, k = len(shape.sizes), max(shape.sizes)
         unary, pair, tables = np.full((n, k), -np.inf), np.zeros((n, n, k, k)), self.tables
@@ -242,10 +242,12 @@ class Graph(FlatScores):
         return self._parts.remembered("leaves", lambda: leaves_of(self._parts))
 
     @property
-    def shapes(self) -> list[Shape]:
+    def shapes(self) -> list[GraphShape]:
         return self._parts.remembered("shapes", lambda: shapes_of(self._parts, self.leaves))
 
-    def _eliminated(self, shape: Shape, messages: list[Message], *, best: bool) -> Iterator[tuple[slice, Eliminated]]:
+    def _eliminated(
+        self, shape: GraphShape, messages: list[Message], *, best: bool
+    ) -> Iterator[tuple[slice, Eliminated]]:
         """The graphs of a shape, as many at a time as memory allows."""
         size = max(1, TOGETHER // shape.order.largest)
         tables = self.tables
@@ -257,7 +259,7 @@ class Graph(FlatScores):
             n = len(shape.instances[some])
             yield some, eliminate(n, shape.order, (*unary, *shape.scopes), held, best=best)
 
-    def _refuse_wide(self, shape: Shape) -> None:
+    def _refuse_wide(self, shape: GraphShape) -> None:
         if shape.order.largest > LARGEST_SUM:
             number = numbers_of(shape.instances[:1], self.first, self.numbers)[0]
             raise DataError(

@@ -18,7 +18,7 @@ from trellis.structures.graph_parts import GraphParts
 
 
 @dataclass(frozen=True)
-class Shape:
+class GraphShape:
     """Instances whose graphs look alike once variables that one factor sees are gone.
 
     instances : (n,);  sizes : labels of each variable;  at : (n, n_variables) their slots in the batch's list of
@@ -120,7 +120,7 @@ def leaves_of(parts: GraphParts) -> list[tuple[int, ...]]:
     ]  # fmt: skip
 
 
-def shapes_of(parts: GraphParts, leaves: list[tuple[int, ...]]) -> list[Shape]:
+def shapes_of(parts: GraphParts, leaves: list[tuple[int, ...]]) -> list[GraphShape]:
     """Instances sorted by what their graphs look like."""
     gone = [np.zeros(int(block.offsets[-1]), np.bool_) for block in parts.variables]
     for family, away in zip(parts.factors, leaves, strict=True):
@@ -136,7 +136,7 @@ def shapes_of(parts: GraphParts, leaves: list[tuple[int, ...]]) -> list[Shape]:
     return [_shape(parts, leaves, gone, np.array(members)) for members in alike.values()]
 
 
-def _shape(parts: GraphParts, leaves: list[tuple[int, ...]], gone: list[Any], instances: IntArray) -> Shape:
+def _shape(parts: GraphParts, leaves: list[tuple[int, ...]], gone: list[Any], instances: IntArray) -> GraphShape:
     one = int(instances[0])
     number: dict[tuple[int, int], int] = {}
     at = []
@@ -156,6 +156,6 @@ def _shape(parts: GraphParts, leaves: list[tuple[int, ...]], gone: list[Any], in
             rows.append(family.offsets[instances] + local)
     sizes = tuple(parts.variables[kind].size for kind in kinds)
     listed = np.stack(rows, axis=1) if rows else np.zeros((len(instances), 0), np.int64)
-    return Shape(
+    return GraphShape(
         instances, sizes, at, kinds, tuple(scopes), tuple(families), listed, order_of(sizes, scopes)
     )  # fmt: skip

@@ -259,8 +259,8 @@ class Joint(Structure):
     def expected_score(self, q: JointPosterior, weights: FloatArray) -> float:
         return sum(m.expected_score(one, weights) for m, one in zip(self.members, q.members, strict=True))
 
-    def likeliest(self, q: JointPosterior) -> tuple[Any, ...]:
-        return tuple(m.likeliest(one) for m, one in zip(self.members, q.members, strict=True))
+    def marginal_argmax(self, q: JointPosterior) -> tuple[Any, ...]:
+        return tuple(m.marginal_argmax(one) for m, one in zip(self.members, q.members, strict=True))
 
     def max_marginals(self) -> FloatArray | None:
         """Of a part of one member: with the best outputs of all the others."""
@@ -285,5 +285,5 @@ class Joint(Structure):
         shares = self._parts.shares(closed)
         return side_by_side([member.polytope(own) for member, (_, own) in zip(self.members, shares, strict=True)])
 
-    def farthest(self) -> float:
-        return max(member.farthest() for member in self.members)
+    def max_shift(self) -> float:
+        return max(member.max_shift() for member in self.members)

@@ -89,7 +89,7 @@ class SegmentParts(SequenceParts):
         at = np.minimum(length, self.longest) - 1
         return self.starts[3] + (slot * self.longest + at) * self.n_labels + label
 
-    def told(self, parts: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    def locate(self, parts: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """Of each part its family, its slot and its cell there."""
         family = np.searchsorted(self.starts[:-1], parts, side="right") - 1
         # families without parts begin where the next one does, and have none
@@ -98,11 +98,11 @@ class SegmentParts(SequenceParts):
 
     def families(self, parts: IntArray) -> set[int]:
         """0: labels, 1: transitions, 2: again, 3: segments; those of any of the parts."""
-        return set(np.unique(self.told(parts)[0]).tolist())
+        return set(np.unique(self.locate(parts)[0]).tolist())
 
     def place_of(self, parts: IntArray) -> IntArray:
         """The token of a label, the boundary, the token that a segment ends with."""
-        family, slot, _ = self.told(parts)
+        family, slot, _ = self.locate(parts)
         return np.array([0, 1, 1, 2])[family] * self.n_slots + slot
 
     def shard(self, first: int, last: int) -> SegmentParts:

@@ -43,7 +43,7 @@ class SegmentPosterior:
         return np.maximum(self.node - self.stays, 0.0)
 
     def at(self, parts: IntArray) -> FloatArray:
-        family, slot, cell = self.parts.told(parts.reshape(-1))
+        family, slot, cell = self.parts.locate(parts.reshape(-1))
         found, k = np.empty(parts.size), self.parts.n_labels
         for number, table in ((0, self.node), (2, self.again), (3, self.segment)):
             mine = family == number

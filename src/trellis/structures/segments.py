@@ -315,7 +315,7 @@ class Segments(Structure):
     def part_scores(self, parts: IntArray) -> FloatArray:
         """The score of each part; what begins is in transitions and what is again, what ends in segments."""
         t, k = self.tables, self.n_labels
-        family, slot, cell = self.parts.told(parts)
+        family, slot, cell = self.parts.locate(parts)
         a, b = np.divmod(cell, k)
         lengths = np.minimum(a, self.longest - 1)  # of a segment, a is its length less one
         of_pair = t.edge[t.index[slot], np.minimum(a, k - 1), b] + np.where(a != b, t.begin[slot, b], 0.0)
@@ -337,7 +337,7 @@ class Segments(Structure):
         over_all = expect_scores(q.edge_counts, t.edge[0]).sum() + expect_scores(q.length_counts, t.length).sum()
         return float((weight * by_slot).sum() + over_all)
 
-    def likeliest(self, q: SegmentPosterior) -> LabelArray:
+    def marginal_argmax(self, q: SegmentPosterior) -> LabelArray:
         """Labels alone: neighbours of one label are one segment."""
         return np.asarray(q.node.argmax(axis=1), dtype=np.int32)
 
@@ -352,7 +352,7 @@ class Segments(Structure):
     ) -> SegmentPosterior:
         p, k, n = self.parts, self.n_labels, self.n_slots
         weight = np.repeat(check_weights(weights, len(self)), np.diff(self.offsets))
-        family, slot, cell = p.told(part)
+        family, slot, cell = p.locate(part)
 
         def of(number: int) -> FloatArray:
             mine, size = family == number, int(p.cells[number])

@@ -19,7 +19,7 @@ from trellis.structures.arcs import Arcs, TreePosterior
 from trellis.structures.kernels import spanning
 from trellis.structures.results import Argmax
 from trellis.structures.structure import refuse_impossible
-from trellis.structures.tree_polytope import Program, Sentence
+from trellis.structures.tree_polytope import Sentence, TreeProgram
 
 WORST = 1e5
 """Condition number times the largest entry of an inverse: beyond it marginals would have fewer than ten digits."""
@@ -74,7 +74,7 @@ class SpanningTrees(Arcs):
         refuse_impossible(best, self.first, self.numbers)
         return Argmax(heads, best)
 
-    def _write(self, program: Program, sentence: Sentence, arcs: slice) -> None:
+    def _write(self, program: TreeProgram, sentence: Sentence, arcs: slice) -> None:
         tree_polytope.spanning(program, sentence)
 
     def _draw(self, n: int, rng: np.random.Generator) -> LabelArray:

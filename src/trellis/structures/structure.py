@@ -146,7 +146,7 @@ class Structure(ABC):
         """Σ_i weight_i E_{q_i}[score], for a q that was asked of this structure or of a change of it."""
         raise DataError(f"expected scores of {self.parts.outputs_are} are intractable")
 
-    def likeliest(self, q: Any) -> Any:
+    def marginal_argmax(self, q: Any) -> Any:
         """Outputs put together of the likeliest part of each place under q."""
         raise DataError(f"{self.parts.outputs_are} cannot be decoded part by part")
 
@@ -169,7 +169,7 @@ class Structure(ABC):
         """The outputs that use none of the ``closed`` parts as a 0/1 program."""
         raise DataError(f"{self.parts.outputs_are} have no 0/1 program")
 
-    def farthest(self) -> float:
+    def max_shift(self) -> float:
         """A move of scores, in nats, that no feasible projection needs: beyond it a dual is unbounded."""
         return 4e6
 

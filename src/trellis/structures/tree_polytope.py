@@ -20,7 +20,7 @@ from trellis.structures.polytope import Polytope
 
 
 @dataclass
-class Program:
+class TreeProgram:
     """Variables and equations as they are found, over all sentences.
 
     score, part, whole : a variable's score, the part that it uses (−1: none) and whether it must be told to be 0 or 1
@@ -86,13 +86,13 @@ class Sentence:
         return len(self.arc)
 
 
-def constant(program: Program, number: int, score: float) -> None:
+def constant(program: TreeProgram, number: int, score: float) -> None:
     """What every tree of a sentence is worth: a variable that is 1."""
     program.row(("constant", number), 1.0)
     program.put(("constant", number), program.variable(score), 1.0)
 
 
-def projective(program: Program, sentence: Sentence, nearest: FloatArray | None) -> None:
+def projective(program: TreeProgram, sentence: Sentence, nearest: FloatArray | None) -> None:
     """Add the steps of a sentence's parse."""
     n, name, s = sentence.n, sentence.number, 0 if sentence.single_root else 1
     m = n + s
@@ -128,7 +128,7 @@ def projective(program: Program, sentence: Sentence, nearest: FloatArray | None)
                     made(("half", h, e), [("arc", h, k), ("half", k, e)], 0.0, -1)
 
 
-def spanning(program: Program, sentence: Sentence) -> None:
+def spanning(program: TreeProgram, sentence: Sentence) -> None:
     """Add the arcs of a sentence, and the flows that make a tree of them."""
     n, name = sentence.n, sentence.number
     arcs: list[tuple[int, int, int]] = []

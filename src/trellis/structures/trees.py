@@ -22,7 +22,7 @@ from trellis.structures.flat import chosen, kbest_by_forbidding
 from trellis.structures.kernels import tree_check, tree_log, tree_sum
 from trellis.structures.results import Argmax, KBest
 from trellis.structures.structure import check_gamma, check_scores, expect_scores, refuse_impossible
-from trellis.structures.tree_polytope import Program, Sentence
+from trellis.structures.tree_polytope import Sentence, TreeProgram
 
 _NONE = np.zeros(0)
 
@@ -150,10 +150,10 @@ class Trees(Arcs):
             made.base = share * _or_zeros(self.base, len(self)) + rest * _or_zeros(other.base, len(self))
         return made
 
-    def likeliest(self, q: TreePosterior) -> LabelArray:
+    def marginal_argmax(self, q: TreePosterior) -> LabelArray:
         plain = copy(self)
         plain.nearest, plain.base = None, None
-        return super(Trees, plain).likeliest(q)
+        return super(Trees, plain).marginal_argmax(q)
 
     def average(
         self,
@@ -183,7 +183,7 @@ class Trees(Arcs):
         plain = self.posterior(used, np.ones(len(used)), log_partition=self.score(heads))
         return TreePosterior(plain.marginal, plain.log_partition, None if self.nearest is None else self._near(heads))
 
-    def _write(self, program: Program, sentence: Sentence, arcs: slice) -> None:
+    def _write(self, program: TreeProgram, sentence: Sentence, arcs: slice) -> None:
         if sentence.n:
             own = None if self.nearest is None else self.nearest[arcs].reshape(sentence.n, -1)
             tree_polytope.projective(program, sentence, own)

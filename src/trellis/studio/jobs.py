@@ -73,7 +73,7 @@ class TrainingSettings:
 
 
 @dataclass
-class Step:
+class CommandStep:
     """A command of a run, and what it does in a few words."""
 
     does: str
@@ -92,7 +92,7 @@ class Run:
 
     name: str
     settings: TrainingSettings
-    steps: list[Step]
+    steps: list[CommandStep]
     state: str = "running"
     at: int = 0
     said: list[str] = field(default_factory=list)
@@ -110,32 +110,32 @@ class Run:
         }  # fmt: skip
 
 
-def steps_of(project: Project, name: str, settings: TrainingSettings) -> list[Step]:
+def steps_of(project: Project, name: str, settings: TrainingSettings) -> list[CommandStep]:
     """The commands of a training."""
     model, out = f"{MODELS}/{name}.trellis", f"{MODELS}/{name}"
     labelled = ["-l", LABELS] if project.labels else []
     texts = ["-u", TEXTS] if (project.folder / TEXTS).exists() else []
     dev = ["--dev", project.dev] if project.dev is not None else []
     train = ["extract", "train", RULES, *labelled, *texts, *dev, *settings.options()]
-    steps = [Step("training", [*train, "--save", model])]
+    steps = [CommandStep("training", [*train, "--save", model])]
 
-    def predict(of: str, to: str) -> Step:
-        return Step(f"predicting {of}", ["extract", "predict", "-m", model, of, "-o", to, "-q"])
+    def predict(of: str, to: str) -> CommandStep:
+        return CommandStep(f"predicting {of}", ["extract", "predict", "-m", model, of, "-o", to, "-q"])
 
     if texts:
         steps.append(predict(TEXTS, f"{out}.jsonl"))
     if labelled:
         steps.append(predict(LABELS, f"{out}.labels.jsonl"))
         explain = ["extract", "explain", "-m", model, LABELS, "--json", "-o", f"{out}.rules.jsonl", "-q"]
-        steps.append(Step("looking at the rules", explain, needed=False))
+        steps.append(CommandStep("looking at the rules", explain, needed=False))
     if project.dev is not None:
         steps.append(predict(project.dev, f"{out}.dev.jsonl"))
         evaluate = ["evaluate", project.dev, f"{out}.dev.jsonl", "--json", "-o", f"{out}.dev-scores.json"]
-        steps.append(Step("measuring", evaluate, needed=False))
+        steps.append(CommandStep("measuring", evaluate, needed=False))
     return steps + _cross_validation(project, name, settings)
 
 
-def _cross_validation(project: Project, name: str, settings: TrainingSettings) -> list[Step]:
+def _cross_validation(project: Project, name: str, settings: TrainingSettings) -> list[CommandStep]:
     """Commands that train on all folds but one and predict that one."""
     folds, folder, steps = settings.folds, f"{MODELS}/{name}.folds", []
     texts = ["-u", TEXTS] if (project.folder / TEXTS).exists() else []
@@ -143,15 +143,17 @@ def _cross_validation(project: Project, name: str, settings: TrainingSettings) -
         train, held = f"{folder}/{number}.train.jsonl", f"{folder}/{number}.held.jsonl"
         model = f"{folder}/{number}.trellis"
         words = ["extract", "train", RULES, "-l", train, *texts, *settings.options(), "--save", model, "-q"]
-        steps.append(Step(f"cross-validating, fold {number + 1} of {folds}", words))
+        steps.append(CommandStep(f"cross-validating, fold {number + 1} of {folds}", words))
         predicted = f"{folder}/{number}.found.jsonl"
         steps.append(
-            Step(f"fold {number + 1} of {folds}", ["extract", "predict", "-m", model, held, "-o", predicted, "-q"])
+            CommandStep(
+                f"fold {number + 1} of {folds}", ["extract", "predict", "-m", model, held, "-o", predicted, "-q"]
+            )
         )
     if folds:
         out = f"{MODELS}/{name}"
         words = ["evaluate", f"{out}.cv-gold.jsonl", f"{out}.cv.jsonl", "--json", "-o", f"{out}.cv-scores.json"]
-        steps.append(Step("measuring", words))
+        steps.append(CommandStep("measuring", words))
     return steps
 
 
@@ -244,7 +246,7 @@ class Trainer:
                         path.unlink()
             run.state, run.ended = state, time.time()
 
-    async def _command(self, process: asyncio.subprocess.Process, run: Run, step: Step) -> int:
+    async def _command(self, process: asyncio.subprocess.Process, run: Run, step: CommandStep) -> int:
         """Let the process run one command; its exit code."""
         assert process.stdin is not None
         assert process.stderr is not None

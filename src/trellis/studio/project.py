@@ -24,7 +24,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from trellis.data.bio import told
+from trellis.data.bio import split_bio
 from trellis.data.document import Document
 from trellis.data.files import numbered_lines, text_of, writing
 from trellis.data.text_files import read_labelled
@@ -217,7 +217,7 @@ class Project:
     @property
     def label_names(self) -> list[str]:
         """Labels that are declared, and those that texts have beside them."""
-        used = {told(label)[1]: None for one in self.labels.values() for label in one.labels if label is not None}
+        used = {split_bio(label)[1]: None for one in self.labels.values() for label in one.labels if label is not None}
         return list(dict.fromkeys([*self.declared, *(str(name) for name in used)]))
 
     @property
@@ -247,7 +247,7 @@ class Project:
             raise DataError(f"expected {len(text)} labels, one for each token, but found {len(labels)}")
         names = set(self.label_names)
         for label in labels:
-            if label is not None and str(told(label)[1]) not in names:
+            if label is not None and str(split_bio(label)[1]) not in names:
                 raise DataError(f"there is no label {label!r}; add it first")
         made = Labelled(text, tuple(labels)) if any(label is not None for label in labels) else None
         lines = {**self.lines}

@@ -17,7 +17,7 @@ LONGEST_SEARCH = 200
 
 
 @dataclass(frozen=True)
-class Asked:
+class TextQuery:
     """What is asked for: a filter, the rule that it is about, a search and an order."""
 
     filter: str = "all"
@@ -27,7 +27,7 @@ class Asked:
 
 
 @dataclass
-class Found:
+class RuleMatches:
     """Where rules apply and are broken: rule -> texts, by what was looked at."""
 
     labels: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Selection:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.predictions = Predictions()
-        self.found = Found()
+        self.found = RuleMatches()
         self.version = self.model_version = 0
         self._lower: tuple[int, list[str]] = (-1, [])
         self._kept: tuple[Any, list[int]] | None = None
@@ -52,13 +52,13 @@ class Selection:
         self.version += 1
         self.model_version += 1
 
-    def take(self, found: Found) -> None:
+    def take(self, found: RuleMatches) -> None:
         """Take what rules do in the texts."""
         if found != self.found:
             self.found = found
             self.version += 1
 
-    def numbers(self, asked: Asked) -> list[int]:
+    def numbers(self, asked: TextQuery) -> list[int]:
         """The places of the texts that are asked for, in order."""
         key = (asked, self.project.version, self.version)
         if self._kept is not None and self._kept[0] == key:
@@ -86,7 +86,7 @@ class Selection:
             self._lower = (self.project.version, [text.casefold() for text in self.project.texts])
         return self._lower[1]
 
-    def _filter(self, asked: Asked) -> Callable[[str], bool]:
+    def _filter(self, asked: TextQuery) -> Callable[[str], bool]:
         labels, of, found = self.project.labels, self.predictions.of, self.found
         broken = found.labels.get(asked.rule, frozenset()), found.predictions.get(asked.rule, frozenset())
         applies = found.applies.get(asked.rule, frozenset())
@@ -107,7 +107,7 @@ class Selection:
             raise UnknownNameError("filter", asked.filter, filters)
         return filters[asked.filter]
 
-    def rows(self, asked: Asked, first: int, n: int) -> dict[str, Any]:
+    def rows(self, asked: TextQuery, first: int, n: int) -> dict[str, Any]:
         """A window of the texts that are asked for, and how many there are."""
         numbers = self.numbers(asked)
         first = max(first, 0)

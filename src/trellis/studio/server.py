@@ -28,7 +28,7 @@ from trellis.studio.models import load, models_in, out_of_fold
 from trellis.studio.project import MODELS, Project, StaleError
 from trellis.studio.results import results
 from trellis.studio.rules_page import RuleAnswers, string, whole
-from trellis.studio.selection import Asked, Selection
+from trellis.studio.selection import Selection, TextQuery
 from trellis.studio.suggestions import blocks_of
 
 STATIC = Path(__file__).parent / "static"
@@ -191,7 +191,7 @@ class Studio:
         }  # fmt: skip
 
     async def texts(self, asked: dict[str, Any]) -> Any:
-        question = Asked(
+        question = TextQuery(
             asked.get("filter", "all"), asked.get("rule", ""), asked.get("search", "")[:200], asked.get("order", "file")
         )
         return self.selection.rows(question, whole(asked, "first", 0), whole(asked, "n", 50))

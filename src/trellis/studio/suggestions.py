@@ -119,7 +119,7 @@ def literal(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Block:
+class RuleText:
     """A rule as it stands in a file: lines first..last−1, counted from 0."""
 
     first: int
@@ -132,10 +132,10 @@ OFF = "#~ "
 """What stands before the lines of a rule that is switched off: a comment to every command."""
 
 
-def blocks_of(rules: str) -> list[Block]:
+def blocks_of(rules: str) -> list[RuleText]:
     """The blocks of ``[[rule]]``, switched off ones too, in order."""
     lines = rules.split("\n")
-    found: list[Block] = []
+    found: list[RuleText] = []
     start, on = None, True
 
     def close(end: int) -> None:
@@ -145,7 +145,7 @@ def blocks_of(rules: str) -> list[Block]:
             text = "\n".join(map(_uncommented, lines[start:end]))
             name = re.search(r"""^name\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)')""", text, flags=re.MULTILINE)
             shown = None if name is None else name[2] if name[2] is not None else _unquoted(name[1])
-            found.append(Block(start, end, on, shown))
+            found.append(RuleText(start, end, on, shown))
 
     for number, line in enumerate(lines):
         bare = _uncommented(line).strip()

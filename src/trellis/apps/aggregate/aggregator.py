@@ -61,7 +61,7 @@ class FunctionAccuracy:
     coverage: float
 
 
-class _Names(TypedDict):
+class _AggregatorHeader(TypedDict):
     """What a file keeps beside the constructor's arguments and the arrays."""
 
     files: dict[str, str]
@@ -135,7 +135,7 @@ class Aggregator(SavedEstimator):
     engine: Any = None
     verbose: bool = False
 
-    learned_names = _Names
+    learned_names = _AggregatorHeader
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "learner_")
@@ -264,7 +264,7 @@ class Aggregator(SavedEstimator):
         self._check_fitted()
         header, arrays = to_archive(self.model_)
         rows = [[one.accuracy, one.votes, one.coverage] for one in self.accuracies_.values()]
-        return {**_Names(files=self.files_, accuracies=rows, model=header)}, arrays
+        return {**_AggregatorHeader(files=self.files_, accuracies=rows, model=header)}, arrays
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self._check_settings()

@@ -57,7 +57,7 @@ from trellis.models.alignment import AlignmentModel, SentencePairs
 from trellis.models.documentation import documented
 from trellis.models.saving import SavedEstimator
 from trellis.models.state import Entry, Member
-from trellis.projection import Item, ShardAnswer
+from trellis.projection import ProjectionItem, ShardAnswer
 
 T = TypeVar("T")
 
@@ -360,7 +360,7 @@ class Aligner(SavedEstimator):
         self._new_model().check()
 
     def _decoded(
-        self, placed: Placed[Any], given: list[list[Hint]] | None, then: Callable[[Item, ShardAnswer], T]
+        self, placed: Placed[Any], given: list[list[Hint]] | None, then: Callable[[ProjectionItem, ShardAnswer], T]
     ) -> Iterator[T]:
         """What ``then`` makes of each shard's posterior under the decoding constraints."""
         wanted = self.constraint if self.decode_constraint is None else self.decode_constraint

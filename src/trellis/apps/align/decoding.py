@@ -17,7 +17,7 @@ from trellis.data.bitext import Bitext
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.engine import Piece, Shard
 from trellis.models.alignment import AlignmentModel, SentencePairs
-from trellis.projection import Item, Projector, ShardAnswer
+from trellis.projection import ProjectionItem, Projector, ShardAnswer
 
 SYMMETRIZE = {
     "posterior": kernel.POSTERIOR,
@@ -105,7 +105,7 @@ class Decoding:
     gamma: float
     projection_tol: float
     evaluations: int
-    then: Callable[[Item, ShardAnswer], Any]
+    then: Callable[[ProjectionItem, ShardAnswer], Any]
 
 
 def decode(asked: Decoding, item: Piece, state: Any, constraints: Sequence[Constraint]) -> tuple[Any, Any]:
@@ -118,7 +118,7 @@ def decode(asked: Decoding, item: Piece, state: Any, constraints: Sequence[Const
     return projector.run(model.scores, asked.gamma, then=asked.then, warn=False).results[0], state
 
 
-def link_posteriors(item: Item, answer: ShardAnswer) -> list[NDArray[np.float32]]:
+def link_posteriors(item: ProjectionItem, answer: ShardAnswer) -> list[NDArray[np.float32]]:
     """Of both directions, (n_cells,)."""
     return [member.link.astype(np.float32) for member in answer.posterior.members]
 
@@ -142,7 +142,7 @@ class WriteLinks:
     method: int
     threshold: float
 
-    def __call__(self, item: Item, answer: ShardAnswer) -> ShardLinks:
+    def __call__(self, item: ProjectionItem, answer: ShardAnswer) -> ShardLinks:
         part: SentencePairs = item.data
         posteriors, best = link_posteriors(item, answer), [np.zeros(0, np.int32)] * 2
         if self.method != kernel.POSTERIOR:

@@ -25,7 +25,7 @@ from trellis.data.ragged import FloatArray, IntArray
 from trellis.data.tokens import TextLike
 from trellis.engine import shards_of
 from trellis.models.inference import Inference
-from trellis.projection import Item, ShardAnswer
+from trellis.projection import ProjectionItem, ShardAnswer
 
 AGAINST = 60.0
 """What the score of a label loses that is not asked for: e^−60 is as good as never."""
@@ -52,7 +52,7 @@ class _OfShard:
 
     runs: dict[int, Runs]
 
-    def __call__(self, item: Item, answer: ShardAnswer) -> FloatArray:
+    def __call__(self, item: ProjectionItem, answer: ShardAnswer) -> FloatArray:
         runs, offsets = self.runs[item.data.first], item.data.offsets
         q = item.rows.q_scores(answer)
         found = np.zeros(len(runs.instance))

@@ -73,8 +73,8 @@ def explain(extractor: Extractor, texts: Iterable[TextLike]) -> list[RuleReport]
     if not constraints:
         return []
     names = extractor.label_names_
-    heard = {label for t in texts for label in unmarked(t.labels or (), names)} <= {None, *names}
-    batch = extractor.batch(texts, labels=heard)
+    known = {label for t in texts for label in unmarked(t.labels or (), names)} <= {None, *names}
+    batch = extractor.batch(texts, labels=known)
     places = RulePlaces(constraints, batch, model.label_names_, model.parts(batch))
     by_model = places.tested(extractor.infer(texts, constrained=False).outputs)
     by_output = places.tested(_labels(extractor, texts))

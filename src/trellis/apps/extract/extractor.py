@@ -31,7 +31,7 @@ from trellis.constraints.expression import Written
 from trellis.constraints.penalties import check_penalties
 from trellis.constraints.rules.features import TextFeature
 from trellis.data.batch import Batch
-from trellis.data.bio import Labels, told
+from trellis.data.bio import Labels, split_bio
 from trellis.data.checks import check_names
 from trellis.data.corpus import Corpus
 from trellis.data.document import Document, fields_of
@@ -54,7 +54,7 @@ from trellis.models.semi_crf import codes_of
 from trellis.search.methods import WIDEST_BEAM
 
 
-class _Names(TypedDict):
+class _ExtractorHeader(TypedDict):
     """What a file keeps beside the constructor's arguments and the model's arrays."""
 
     rules: str | list[Written]
@@ -171,7 +171,7 @@ class Extractor(SavedEstimator):
     memory: int | str | None = None
     verbose: bool = False
 
-    learned_names = _Names
+    learned_names = _ExtractorHeader
     not_saved = (*SavedEstimator.not_saved, "rules", "rules_path", "encoder", "device")  # a file holds what was read
     tokeniser_ = WORDS
     told_ = cast("tuple[TextFeature, ...]", ())
@@ -310,11 +310,11 @@ class Extractor(SavedEstimator):
         *,
         constrained: bool = True,
     ) -> float:
-        """Share of the tokens with a known label that ``predict`` labels so; labels it never heard of are missed."""
+        """Share of the tokens with a known label that ``predict`` labels so; unknown labels count as errors."""
         texts = self.texts(X, y)
         found = self.predict(texts, constrained=constrained)
         right = [
-            told(a)[1] == told(b)[1]
+            split_bio(a)[1] == split_bio(b)[1]
             for t, labels in zip(texts, found, strict=True)
             for a, b in zip(t.labels or (), labels, strict=False)
             if a is not None
@@ -328,7 +328,7 @@ class Extractor(SavedEstimator):
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         self._check_fitted()
         header, arrays = to_archive(self.ccm_.model_)
-        names = _Names(
+        names = _ExtractorHeader(
             rules=self.rules_.to_json(self.label_names_.names),
             rules_path=self.rules_.path,
             without=self.without_,

@@ -28,7 +28,7 @@ from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn import UEM, History, Round
 from trellis.learn.direct import DirectStep
-from trellis.learn.expectation import ProjectedStep, Solving
+from trellis.learn.expectation import ProjectedStep, SolverSettings
 from trellis.learn.training import Training
 from trellis.metrics.induction import FREQUENT, add_maxima, mean_labels, score_induction
 from trellis.models import HMM
@@ -38,7 +38,7 @@ from trellis.models.hmm_parameters import HMMStatistics
 from trellis.models.inference import Inference
 from trellis.models.lexicon import closed_dictionary
 from trellis.models.sequence import check_sentences, streamed
-from trellis.projection import Duals, Item, KeyDuals, ShardAnswer
+from trellis.projection import Duals, KeyDuals, ProjectionItem, ShardAnswer
 
 METHODS = ("em", "sparse", "vb")
 ASCENTS = ("gradient", "em")
@@ -191,7 +191,7 @@ class Inducer(Estimator):
             climb = DirectStep(step) if self.ascent_ == "gradient" else step
             rounds += self._learner(plain).train(training, climb).history_
         if constraints and self.max_iter > plain:
-            solving = Solving(few_dual_steps=self.dual_steps, memory=self.memory)
+            solving = SolverSettings(few_dual_steps=self.dual_steps, memory=self.memory)
             step = ProjectedStep(training, constraints, solving, likelihood=False)
             later = self._learner(self.max_iter - plain).train(training, step)
             n = len(rounds)
@@ -353,10 +353,10 @@ class _Read:
     viterbi: bool
     n_labels: int
 
-    def __call__(self, item: Item, answer: ShardAnswer) -> tuple[LabelArray, LabelArray, FloatArray]:
+    def __call__(self, item: ProjectionItem, answer: ShardAnswer) -> tuple[LabelArray, LabelArray, FloatArray]:
         # Without local rows the scores that q is the posterior of are at hand, but for the duals of few dual steps.
         scores, q = answer.tilted, answer.posterior
-        states = scores.argmax().outputs if self.viterbi else scores.likeliest(q)
+        states = scores.argmax().outputs if self.viterbi else scores.marginal_argmax(q)
         words, places = np.unique(item.data.column("word").codes, return_inverse=True)
         found = np.zeros((len(words), self.n_labels))
         add_maxima(places, q.at(scores.parts.grid()), found)

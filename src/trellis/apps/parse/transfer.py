@@ -52,7 +52,7 @@ from trellis.models.arc_parser import ArcParser
 from trellis.models.dmv import DMV
 from trellis.models.documentation import documented
 from trellis.models.state import Member
-from trellis.projection import CorpusProjection, Item, Projector, ShardAnswer
+from trellis.projection import CorpusProjection, ProjectionItem, Projector, ShardAnswer
 
 ROUNDS = {"margin": 2, "likelihood": 1, "dmv": 1}
 """Rounds of each model by default."""
@@ -287,7 +287,7 @@ class _TeachingStep(Step[ArrayState]):
     def run(self, gamma: float, state: ArrayState, rng: np.random.Generator) -> StepResult:
         model, batch = self.model, self.model.encode(self.text)
         posteriors, found = self.transfer._projected(model, batch, self.rule)
-        heads = np.concatenate([model.uniform(shard).likeliest(q) for shard, q in posteriors])
+        heads = np.concatenate([model.uniform(shard).marginal_argmax(q) for shard, q in posteriors])
         self.trees = model.decode(batch, heads)
         return StepResult(
             self.trees, -found.value, state, kkt_residual=found.kkt_residual, evaluations=found.evaluations
@@ -306,7 +306,7 @@ def _in_order(given: tuple[dict[str, Any], Any, Any], seed: int, state: Any) -> 
     return ArcParser(**settings, random_state=seed).fit(text, trees), state
 
 
-def _posterior(item: Item, answer: ShardAnswer) -> Any:
+def _posterior(item: ProjectionItem, answer: ShardAnswer) -> Any:
     return answer.posterior
 
 

@@ -40,7 +40,7 @@ MOST_EVALUATIONS = 40
 """Of a sentence's rows by a quasi-Newton solver, where rows are exact; few, since what sweeps leave is small."""
 
 
-class _Names(TypedDict, total=False):
+class _RelaterHeader(TypedDict, total=False):
     """What a file keeps beside the arrays."""
 
     files: dict[str, str]
@@ -119,7 +119,7 @@ class Relater(SavedEstimator):
     verbose: bool = False
 
     not_saved: ClassVar[tuple[str, ...]] = (*SavedEstimator.not_saved, "tagger")
-    learned_names = _Names
+    learned_names = _RelaterHeader
 
     @classmethod
     def from_file(cls, path: FilePath, **settings: Any) -> Self:

@@ -50,7 +50,7 @@ class Best:
 
 
 @dataclass(frozen=True)
-class Ask:
+class MarginRequest:
     """What is asked of every shard.
 
     loss : whether Δ is added;  known : whether only outputs that agree with the known labels are looked at
@@ -129,7 +129,7 @@ class Group:
         level : (n,) features are wanted where the value is above it; None: of all
         rng : draw among outputs that are equally good;  block : of this block alone, numbered inside it
         """
-        ask = Ask(bare(self.model), loss, known, self.beam)
+        ask = MarginRequest(bare(self.model), loss, known, self.beam)
         found: list[Best] = []
         numbers: list[int] = []
         at = 0
@@ -163,7 +163,7 @@ class Group:
 
     def outputs(self) -> tuple[Any, FloatArray]:
         """The best outputs, and their scores less prices (n,)."""
-        found = self._over(output_shard, Ask(bare(self.model), False, False, self.beam))
+        found = self._over(output_shard, MarginRequest(bare(self.model), False, False, self.beam))
         joined = self.model.parts(self.batch).join_outputs([outputs for outputs, _ in found])
         return joined, np.concatenate([np.zeros(0), *(value for _, value in found)])
 
@@ -182,7 +182,9 @@ def _bounds(batch: Any) -> list[int]:
     return [int(at) for at in np.unique([0, *cuts, n])]
 
 
-def search_shard(ask: Ask, item: Searched, state: Any, own: tuple[FloatArray | None, int | None]) -> tuple[Best, Any]:
+def search_shard(
+    ask: MarginRequest, item: Searched, state: Any, own: tuple[FloatArray | None, int | None]
+) -> tuple[Best, Any]:
     """Best outputs of a shard, features of those above their level."""
     level, seed = own
     model, part = ask.model, item.data
@@ -204,7 +206,7 @@ def search_shard(ask: Ask, item: Searched, state: Any, own: tuple[FloatArray | N
     return Best(value, chosen, features(model, part, parts, outputs, chosen), constant[chosen]), state
 
 
-def output_shard(ask: Ask, item: Searched, state: Any) -> tuple[tuple[Any, FloatArray], Any]:
+def output_shard(ask: MarginRequest, item: Searched, state: Any) -> tuple[tuple[Any, FloatArray], Any]:
     """Best outputs of a shard, and their scores less prices."""
     scores: Structure = ask.model.scores(item.data)
     outputs, paid = best_outputs(scores, item.plan, ask.beam, None)

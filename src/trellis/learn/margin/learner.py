@@ -20,13 +20,13 @@ from trellis.learn.margin.group import Group
 from trellis.learn.margin.steps import MarginStep
 from trellis.loop.checkpoint import Checkpoint
 from trellis.loop.loop import Loop
-from trellis.models.inference import Inference, Projection, SearchedInference
+from trellis.models.inference import Inference, ProjectionQuery, SearchedInference
 from trellis.models.model import own_model
 
 LOSSES = {"hinge": 1, "squared_hinge": 2}
 
 
-class _Names(SavedLearner):
+class _MarginHeader(SavedLearner):
     bias: float
 
 
@@ -64,7 +64,7 @@ class MarginLearner(Learner):
     checkpoint_every: int = 10
     verbose: bool = False
 
-    learned_names = _Names
+    learned_names = _MarginHeader
 
     # prediction
 
@@ -77,7 +77,7 @@ class MarginLearner(Learner):
         return self.infer(X, constrained=constrained).values
 
     def _inference(self, batch: Any, constrained: bool, transductive: bool) -> Inference:
-        projection = Projection(self.constraints if constrained else (), transductive=transductive)
+        projection = ProjectionQuery(self.constraints if constrained else (), transductive=transductive)
         rho = np.zeros(len(projection.constraints))
         return SearchedInference(
             self.model_, batch, threads_for(self.n_jobs), projection, rho, self.beam, self.constraints

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from trellis.data.ragged import FloatArray
-from trellis.learn.margin.online import Moving, Rule
+from trellis.learn.margin.online import Moving, UpdateRule
 from trellis.learn.margin.perceptron import Perceptron
 from trellis.models.documentation import documented
 
@@ -59,7 +59,7 @@ class MIRA(Perceptron):
     k_best: int = 1
     C: float | None = None
 
-    def _rule(self) -> Rule:
+    def _rule(self) -> UpdateRule:
         return MIRARule(self.k_best, np.inf if self.C is None else self.C)
 
     def _check_settings(self, dev: Any = None) -> None:
@@ -68,7 +68,7 @@ class MIRA(Perceptron):
         self._check_within(C=(1e-300, np.inf))
 
 
-class MIRARule(Rule):
+class MIRARule(UpdateRule):
     """k : best outputs;  most : C."""
 
     def __init__(self, k: int, most: float) -> None:

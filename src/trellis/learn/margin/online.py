@@ -3,7 +3,7 @@
     averaged   w̄ = (1 / T) Σ_t w_t over all steps (Chang 2011, algorithms 2 and 3): w − u / T with u = Σ_s (s − 1) δ_s
     rival      the best output at w, or the k best, or the one that is best with the loss added
 
-A step is the learner's own (:class:`Rule`). The pass goes in one thread: each step depends on the one before.
+A step is the learner's own (:class:`UpdateRule`). The pass goes in one thread: each step depends on the one before.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from trellis.constraints import Constraint
-from trellis.constraints import Rule as Stated
+from trellis.constraints import Constraint, Rule
 from trellis.constraints.rows import Rows
 from trellis.data.arrays import ArrayOf
 from trellis.data.ragged import FloatArray
@@ -62,7 +61,7 @@ class PassState(ArrayState):
     }
 
 
-class Rule(ABC):
+class UpdateRule(ABC):
     """A step on one example; subclasses bring ``step``.
 
     k : rivals looked at;  augmented : whether the loss is added to their scores
@@ -90,8 +89,8 @@ class OnlineStep(MarginStep[PassState]):
         self,
         weights: Weights,
         batch: Any,
-        constraints: Sequence[Constraint | Stated],
-        rule: Rule,
+        constraints: Sequence[Constraint | Rule],
+        rule: UpdateRule,
         *,
         average: bool = True,
         shuffle: bool = True,

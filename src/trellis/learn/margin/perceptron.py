@@ -14,7 +14,7 @@ from trellis.data.ragged import FloatArray
 from trellis.engine.compiling import compile_ahead
 from trellis.learn.margin.cutting_plane import Weights
 from trellis.learn.margin.learner import MarginLearner
-from trellis.learn.margin.online import Moving, OnlineStep, Rule
+from trellis.learn.margin.online import Moving, OnlineStep, UpdateRule
 from trellis.models.documentation import documented
 
 
@@ -84,11 +84,11 @@ class Perceptron(MarginLearner):
         loop = self._loop(weights, step, batch, dev)
         return self._trained(loop, loop.run(resume=resume))
 
-    def _rule(self) -> Rule:
+    def _rule(self) -> UpdateRule:
         return PerceptronRule()
 
 
-class PerceptronRule(Rule):
+class PerceptronRule(UpdateRule):
     """Add what the given output has and the best one has not."""
 
     def step(self, moving: Moving, rows: Any, loss: FloatArray, weight: float) -> None:

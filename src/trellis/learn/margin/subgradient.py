@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from trellis.data.ragged import FloatArray
-from trellis.learn.margin.online import Moving, Rule
+from trellis.learn.margin.online import Moving, UpdateRule
 
 
-class Subgradient(Rule):
+class Subgradient(UpdateRule):
     """Steps on the loss and on ½ ‖w‖².
 
     total : l C, all examples' C together;  power : d of the loss;  delay : l of the step sizes

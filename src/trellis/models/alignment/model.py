@@ -58,7 +58,7 @@ def _of_stems(array: ArrayOf) -> ArrayOf:
     )  # fmt: skip
 
 
-class _Names(TypedDict):
+class _AlignmentHeader(TypedDict):
     """What a file keeps of the words of both sides."""
 
     source: list[str]
@@ -106,7 +106,7 @@ class AlignmentModel(SavedEstimator):
     outputs_are: ClassVar[str] = "word alignments"
     label_names_ = Vocabulary([], kind="label")
     not_saved = (*SavedEstimator.not_saved, "priors")  # what they taught is in the tables
-    learned_names = _Names
+    learned_names = _AlignmentHeader
     ARRAYS: ClassVar = {
         **Lexicon.ARRAYS,
         "log_prior": ArrayOf(np.float64, (1,)),

@@ -80,7 +80,7 @@ class GraphPairBatch(PairBatch):
         )  # fmt: skip
 
 
-class _Names(TypedDict):
+class _GraphPairsHeader(TypedDict):
     """What a file keeps beside the arrays."""
 
     features: SavedVocabulary
@@ -110,7 +110,7 @@ class GraphPairs(PairModel):
     """
 
     not_saved = (*PairModel.not_saved, "wordnet")
-    learned_names = _Names
+    learned_names = _GraphPairsHeader
     ARRAYS: ClassVar = {**PairModel.ARRAYS, "guess": ArrayOf(np.float64, ("features",))}
     feature_names_: Vocabulary
     guess_: FloatArray

@@ -12,7 +12,7 @@ from trellis.constraints.strength import Kind, Norm, Strength
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.projection.kernels import align_project, solver
 from trellis.projection.kernels.align_project import LARGEST_DUAL, Projected, Rules
-from trellis.projection.local import Asked, LocalRows, LocalSolution, LocalState
+from trellis.projection.local import LocalRows, LocalSolution, LocalState, SolverOptions
 from trellis.structures.results import JointPosterior
 from trellis.structures.structure import check_weights, refuse_impossible
 
@@ -54,7 +54,7 @@ def _same_links(trusted: list[LinkRows]) -> bool:
     return all(np.array_equal(trusted[0].links, one.links) for one in trusted[1:])  # type: ignore[arg-type]
 
 
-def project_rows(scores: Any, mine: LocalRows, state: LocalState, asked: Asked) -> LocalSolution:
+def project_rows(scores: Any, mine: LocalRows, state: LocalState, asked: SolverOptions) -> LocalSolution:
     """As :func:`trellis.projection.lock_step.project_rows` of the rows written out, in one compiled call.
 
     Dual variables are not kept: there are as many as links, and a few steps from nothing do as well. Who asks for them

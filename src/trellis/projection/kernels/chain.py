@@ -11,7 +11,7 @@ from trellis.constraints.rows import Rows
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, owners
 from trellis.projection import lock_step
 from trellis.projection.kernels import chain_edges, chain_rows, solver
-from trellis.projection.local import Asked, GroupTable, LocalRows, LocalSolution, LocalState
+from trellis.projection.local import GroupTable, LocalRows, LocalSolution, LocalState, SolverOptions
 from trellis.structures.chain import Chain
 from trellis.structures.chain_parts import first_transitions, patterns_of
 from trellis.structures.kernels.lanes import with_slack
@@ -86,7 +86,7 @@ def prepare(mine: LocalRows) -> None:
         mine.layout = Layout.of(mine)
 
 
-def project_rows(scores: Any, mine: LocalRows, state: LocalState, asked: Asked) -> LocalSolution:
+def project_rows(scores: Any, mine: LocalRows, state: LocalState, asked: SolverOptions) -> LocalSolution:
     """As :func:`trellis.projection.lock_step.project_rows`, in one compiled call."""
     chain: Chain = scores.as_chain()
     scaled = mine.scaled
@@ -137,7 +137,7 @@ def project_rows(scores: Any, mine: LocalRows, state: LocalState, asked: Asked) 
         ending=np.zeros(n, np.int64),
     )
     chain_rows.project_chains(
-        lattice, problem, edges, check_weights(asked.weights, n), chain.farthest(), asked.tolerance,
+        lattice, problem, edges, check_weights(asked.weights, n), chain.max_shift(), asked.tolerance,
         asked.most_evaluations, out,
     )  # fmt: skip
     counts = chain.own_counts(out.counts + out.counts_t.transpose(0, 2, 1) * p.edge)

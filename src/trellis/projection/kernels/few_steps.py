@@ -37,7 +37,7 @@ from trellis.errors import DataError
 from trellis.projection.duals import CorpusProjection, KeyDuals, put
 from trellis.projection.kernels import sparse_chain, sparse_step
 from trellis.projection.local import LocalState
-from trellis.projection.shard import Item, ShardAnswer
+from trellis.projection.shard import ProjectionItem, ShardAnswer
 from trellis.structures.chain import Chain
 from trellis.structures.chain_tables import ChainTables
 from trellis.structures.kernels import chain_sum
@@ -107,7 +107,7 @@ class FewStepsProjector:
         *,
         most_steps: int,
         tolerance: float = 1e-3,
-        items: Sequence[Item] | None = None,
+        items: Sequence[ProjectionItem] | None = None,
         weights: FloatArray | None = None,
         engine: Engine | None = None,
         memory: object = None,
@@ -139,7 +139,7 @@ class FewStepsProjector:
         """Of each shard the rows of θ that belong to its slots, in their order."""
         if items is None:
             cut = [None if weights is None else weights[a:b] for a, b in pairwise(bounds.tolist())]
-            items = [Item(number, None, mine) for number, mine in enumerate(cut)]
+            items = [ProjectionItem(number, None, mine) for number, mine in enumerate(cut)]
         slots = [
             _Slots(item, np.where(mine >= 0, np.cumsum(mine >= 0) - 1, -1).astype(np.int32), item.weights)
             for item, mine in zip(items, own, strict=True)

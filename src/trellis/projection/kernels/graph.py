@@ -15,7 +15,7 @@ from trellis.constraints.strength import Kind, Norm
 from trellis.data.ragged import BoolArray
 from trellis.projection import lock_step
 from trellis.projection.kernels import graph_rows, solver
-from trellis.projection.local import Asked, GroupTable, LocalRows, LocalSolution, LocalState
+from trellis.projection.local import GroupTable, LocalRows, LocalSolution, LocalState, SolverOptions
 from trellis.projection.shard import PATIENT
 from trellis.structures.graph import Graph
 from trellis.structures.graph_parts import GraphParts
@@ -46,7 +46,7 @@ def _tied(parts: GraphParts) -> BoolArray:
     return tied
 
 
-def project_rows(scores: Graph, mine: LocalRows, state: LocalState, asked: Asked) -> LocalSolution:
+def project_rows(scores: Graph, mine: LocalRows, state: LocalState, asked: SolverOptions) -> LocalSolution:
     """As :func:`trellis.projection.lock_step.project_rows`, in one compiled call.
 
     A sweep costs no inference of the batch, and is not counted against ``most_evaluations``.
@@ -66,7 +66,7 @@ def project_rows(scores: Graph, mine: LocalRows, state: LocalState, asked: Asked
     residual, sweeps, ending = np.zeros(n), np.zeros(n, np.int64), np.zeros(n, np.int64)
     graph_rows.project_graphs(
         scaled.instance_rows, tied, rows.start, rows.part, rows.coefficient, rows.bound, lower, upper, scaled.scale,
-        *mine.layout, score, theta, asked.tolerance, MOST_SWEEPS, scores.farthest(), residual, sweeps, ending,
+        *mine.layout, score, theta, asked.tolerance, MOST_SWEEPS, scores.max_shift(), residual, sweeps, ending,
     )  # fmt: skip
     left = np.flatnonzero(tied | (ending != solver.CONVERGED if asked.most_evaluations >= PATIENT else False))
     if len(left):

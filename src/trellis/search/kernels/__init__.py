@@ -1,7 +1,7 @@
 """Fast paths of the search, by the kind of structure they know.
 
 A module listed here knows more of a structure than its parts. It has a class ``Search``, made of the rows that do not
-factor and kept for many decodings, whose methods take a :class:`trellis.search.progress.Progress` and instances:
+factor and kept for many decodings, whose methods take a :class:`trellis.search.progress.SearchProgress` and instances:
 
     methods : tuple[str, ...]                         which of the following it has
     beam(progress, todo, width)                       beam search of this width

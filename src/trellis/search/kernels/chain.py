@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trellis.search.kernels import astar, beam, dual
-from trellis.search.kernels.terms import Scores, price_list, terms_of
+from trellis.search.kernels.terms import ChainArrays, price_list, terms_of
 
 if TYPE_CHECKING:
     from trellis.data.ragged import FloatArray, IntArray
     from trellis.search.prices import Priced
-    from trellis.search.progress import Progress
+    from trellis.search.progress import SearchProgress
 
 MOST_STEPS = 200
 """Of the relaxation."""
@@ -34,7 +34,7 @@ class Search:
     def __init__(self, remaining: Priced) -> None:
         self.rows, self.terms = remaining.rows, terms_of(remaining)
 
-    def beam(self, progress: Progress, todo: IntArray, width: int) -> None:
+    def beam(self, progress: SearchProgress, todo: IntArray, width: int) -> None:
         """Beam search (Chang 2011, section 3.1.2), with violations counted while prefixes grow."""
         bound = progress.bound.copy()
         beam.search(
@@ -44,7 +44,7 @@ class Search:
         progress.tighten(todo, bound)
         progress.method[todo] = "beam"
 
-    def kbest(self, progress: Progress, k: int, width: int) -> tuple[Any, FloatArray, FloatArray]:
+    def kbest(self, progress: SearchProgress, k: int, width: int) -> tuple[Any, FloatArray, FloatArray]:
         """By beam search: outputs (k, n_slots), values (k, n_instances) with −∞ where there is none, bounds of the
         others (n_instances,)."""
         n = len(progress.value)
@@ -57,7 +57,7 @@ class Search:
             outputs = np.where(missing, outputs[0], outputs)
         return outputs, value, bound
 
-    def astar(self, progress: Progress, todo: IntArray, most_nodes: int) -> IntArray:
+    def astar(self, progress: SearchProgress, todo: IntArray, most_nodes: int) -> IntArray:
         """A* (Chang 2011, theorem 1): exact, with a cap on the prefixes stored per instance.
 
         Instances that hit the cap are returned, with a bound but perhaps no answer.
@@ -73,7 +73,7 @@ class Search:
         progress.method[todo[~capped]] = "astar"
         return np.asarray(todo[capped])
 
-    def relaxation(self, progress: Progress, todo: IntArray) -> None:
+    def relaxation(self, progress: SearchProgress, todo: IntArray) -> None:
         """Subgradient steps, then lists of best outputs where a gap is left."""
         bound, duals = progress.bound.copy(), np.zeros(len(self.rows))
         dual.relax(
@@ -84,7 +84,7 @@ class Search:
             self._close(progress, i, duals[self.terms.row_start[i] : self.terms.row_start[i + 1]])
         progress.method[todo] = "relaxation"
 
-    def _close(self, progress: Progress, i: int, lam: FloatArray) -> None:
+    def _close(self, progress: SearchProgress, i: int, lam: FloatArray) -> None:
         """Look through the best outputs of instance i by tilted score until none that follows can be better."""
         constant = dual.conjugate(self.terms, i, lam, np.zeros(len(lam)))
         scores, rows = _chain(progress).instances(i, i + 1), self.rows.shard(i, i + 1)
@@ -110,13 +110,13 @@ class Search:
             n_seen, k = k, min(4 * k, LONGEST_LIST)
 
 
-def arrays_of(progress: Progress) -> Scores:
+def arrays_of(progress: SearchProgress) -> ChainArrays:
     """The scores as the kernels take them."""
     chain = _chain(progress)
     t = chain.tables
-    return Scores(chain.offsets, t.node, chain.node_index, t.edge, chain.edge_index, t.start, t.stop)
+    return ChainArrays(chain.offsets, t.node, chain.node_index, t.edge, chain.edge_index, t.start, t.stop)
 
 
-def _chain(progress: Progress) -> Any:
+def _chain(progress: SearchProgress) -> Any:
     scores: Any = progress.scores
     return scores.as_chain()

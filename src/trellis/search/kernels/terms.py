@@ -12,7 +12,7 @@ from trellis.search.prices import FIRST_JOINT, Priced, Pricing
 LINEAR, HARD, SQUARED, L2, LINF, WITHIN_L1, WITHIN_L2 = (int(pricing) for pricing in Pricing)
 
 
-class Scores(NamedTuple):
+class ChainArrays(NamedTuple):
     """The arrays of a chain.
 
     offsets (n_instances + 1,);  node (n_rows, K), node_index (n_slots,)

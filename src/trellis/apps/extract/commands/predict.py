@@ -2,7 +2,7 @@
 
 As many results come out as texts went in. A text that cannot be read has an empty one, a text that cannot obey the
 rules breaks as little of them as can be; JSON lines say so beside it (``odd``, ``relaxed``), and how many there were is
-told at the end. Fields come with their probability in JSON and for reading, but for texts whose rules were relaxed.
+reported at the end. Fields come with their probability in JSON and for reading, but for texts whose rules were relaxed.
 """
 
 from __future__ import annotations
@@ -103,25 +103,27 @@ def predict(
     extractor = Extractor.load(model, **settings)
     check_labels_writable(extractor.label_names_, kind)
     texts = texts_or_errors(text, word_column=word_column, tokeniser=extractor.tokeniser_)
-    told = Told(PredictedTokens(extractor, is_cut=kind_of(text) == "text"))
-    results = _extracted(extractor, texts, kind, not no_rules, told)
+    notices = Notices(PredictedTokens(extractor, is_cut=kind_of(text) == "text"))
+    results = _extracted(extractor, texts, kind, not no_rules, notices)
     if kind == "view":
         _view(output, results, extractor.label_names_.names)
     else:
         write_extracted(output, results, kind, bio)
-    if not told.n_texts:
+    if not notices.n_texts:
         typer.echo(f"Warning: there is no text in {shown(text)}", err=True)
-    told.tokens.warn(shown(text))
+    notices.tokens.warn(shown(text))
     more = " (--json marks every one)"
-    told.odd.tell(f"Warning: {told.odd.n} of {told.n_texts} texts could not be read and got an empty result", more)
-    told.relaxed.tell(
-        f"Warning: {told.relaxed.n} of {told.n_texts} texts cannot satisfy these rules, which were relaxed", more
+    notices.odd.tell(
+        f"Warning: {notices.odd.n} of {notices.n_texts} texts could not be read and got an empty result", more
+    )
+    notices.relaxed.tell(
+        f"Warning: {notices.relaxed.n} of {notices.n_texts} texts cannot satisfy these rules, which were relaxed", more
     )
 
 
 @dataclass
-class Told:
-    """What is told at the end."""
+class Notices:
+    """Warnings that are printed at the end."""
 
     tokens: PredictedTokens
     n_texts: int = 0
@@ -130,7 +132,7 @@ class Told:
 
 
 def _extracted(
-    extractor: Extractor, given: Iterable[Document | DataError], kind: str, constrained: bool, told: Told
+    extractor: Extractor, given: Iterable[Document | DataError], kind: str, constrained: bool, notices: Notices
 ) -> Iterator[Extracted]:
     """Results of the texts, a run of which is held at a time."""
     from trellis.apps.extract.results import extracted
@@ -146,17 +148,17 @@ def _extracted(
             if reason is not None:
                 odd[len(texts)] = reason
             texts.append(text if reason is None else emptied(text))
-        told.tokens.look_at(texts)
+        notices.tokens.look_at(texts)
         found = extracted(extractor, texts, constrained=constrained, probabilities=kind != "columns")
         for number, reason in found.lost.items():
-            odd[number] = _place(texts[number], told.n_texts + number) + reason
+            odd[number] = _place(texts[number], notices.n_texts + number) + reason
         for number, result in enumerate(found.results):
             yield replace(result, remarks={"odd": odd[number]}) if number in odd else result
         for number in sorted(odd):
-            told.odd.add(odd[number])
+            notices.odd.add(odd[number])
         for number in sorted(found.relaxed):
-            told.relaxed.add(_place(texts[number], told.n_texts + number) + found.relaxed[number])
-        told.n_texts += len(texts)
+            notices.relaxed.add(_place(texts[number], notices.n_texts + number) + found.relaxed[number])
+        notices.n_texts += len(texts)
 
 
 def _kind(output: str, format: FieldFormat, json: bool) -> str:
@@ -201,11 +203,11 @@ def _show(
     """A field per line, its label before it and its probability after it."""
     from rich.text import Text as Styled
 
-    from trellis.data.bio import told
+    from trellis.data.bio import split_bio
     from trellis.data.document import fields_of
 
     width = max((len(visible(name)) for name in names), default=0)
-    colours = {told(name)[1]: COLOURS[number % len(COLOURS)] for number, name in enumerate(names)}
+    colours = {split_bio(name)[1]: COLOURS[number % len(COLOURS)] for number, name in enumerate(names)}
     for number, one in enumerate(fields_of(text, labels)):
         colour = colours[one.label]
         label, content = visible(str(one.label)), visible(one.text)
