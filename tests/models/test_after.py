@@ -10,7 +10,8 @@ import pytest
 from trellis.data.corpus import corpus_of
 from trellis.data.document import Document
 from trellis.errors import DataError
-from trellis.models import HMM, load_model
+from trellis.models import CRF, HMM, load_model
+from trellis.models.views import Views
 
 WORDS = [["a", ",", "b", "."], ["b", "a"], [",", "a", ".", "b", "a"]]
 LABELS = [("N", "N", "V", "V"), (None, None), ("V", "V", "V", "N", "V")]
@@ -127,3 +128,27 @@ def test_a_label_that_was_never_seen_goes_on_where_labels_do():
     counts = hmm.count(hmm.encode(corpus())).transition
     stay = (np.trace(counts[word]) + 0.5) / (counts[word].sum() + 1)
     np.testing.assert_allclose(hmm.transition_[word, 2, 2], stay)
+
+
+def test_a_view_with_contexts_counts_its_own_transitions():
+    """An HMM with `after` and a CRF with weights of transitions agree: each counts by its own matrices."""
+    views = Views([made(), CRF(["N", "V"], features=seen, edge_features="mark")])
+    batch = views.encode([corpus()] * 2, fit=True)
+    views.randomize(np.random.default_rng(0))
+    scores = views.scores(batch).temper(2.0).clamp(batch.labels)
+    every = np.arange(scores.parts.n_parts)
+    q = scores.infer(weights=batch.weights, at=every)
+    hmm, crf = views.collect(batch, q).members
+    member = batch.members[0].column("mark").strings()
+    for number, context in enumerate(views.members[0].contexts_):
+        here = [t for t, mark in enumerate(np.roll(member, 1)) if mark == context and t not in batch.offsets]
+        np.testing.assert_allclose(hmm.transition[number], q.edge[here].sum(axis=0) if number else 0.0, atol=1e-12)
+    assert hmm.transition[1:].sum() == pytest.approx(crf.edge.sum())
+    one = views.members[1].collect(
+        batch.members[1], views.members[1].scores(batch.members[1]).clamp(batch.labels).infer()
+    )
+    assert one.edge.sum() == pytest.approx(crf.edge.sum())
+
+
+def seen(sentence, at):
+    return [f"word={sentence[at]['word']}", f"mark={sentence[at]['mark']}"]

@@ -10,6 +10,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'trellis-learn[torch]'")
 
 from trellis.constraints import count, shares, word  # noqa: E402
+from trellis.data.corpus import corpus_of  # noqa: E402
+from trellis.data.document import Document  # noqa: E402
+from trellis.data.vocabulary import Vocabulary  # noqa: E402
 from trellis.errors import DataError, UnknownNameError  # noqa: E402
 from trellis.learn import GE, UEM, CoDL, MultiView  # noqa: E402
 from trellis.models import CRF, HMM, load_model  # noqa: E402
@@ -123,6 +126,30 @@ def test_a_network_and_an_hmm_agree():
     views = MultiView([small(), HMM(NAMES, min_count=1, unknown=None)], max_iter=3, tol=0)
     views.fit([TEXT, TEXT], [*LABELS[:3], None, None, None])
     assert views.predict([TEXT, TEXT])[3] == ["D", "N", "V"]
+
+
+def test_a_network_agrees_with_an_hmm_whose_transitions_depend_on_marks():
+    """A linear network gives what the CRF gives, though it counts transitions by groups of sentences."""
+    documents = [
+        Document(
+            tuple(s),
+            None if own is None else tuple(own),
+            {"mark": tuple("." if w == "a" else "" for w in s), "form": tuple(s)},
+        )
+        for s, own in zip(TEXT, [*LABELS[:3], None, [None, "V"], None], strict=True)
+    ]
+    text = corpus_of(documents, label_names=Vocabulary(NAMES, kind="label"))
+    hmm = HMM(NAMES, min_count=1, unknown=None, back_off=1.0, after="mark")
+    linear = NeuralCRF(OneHot(), NAMES, solver="lbfgs", l2=0.5, max_iter=200, tol=1e-12, batch_size=2)
+    crf = CRF(NAMES, features=own_word, all_pairs=True, l2=0.5, max_iter=200, tol=1e-12)
+    ours, theirs = (MultiView([one, hmm], max_iter=3, tol=0).fit([text, text]) for one in (linear, crf))
+    for by in (0, 1):
+        for mine, other in zip(*(views.predict_proba([text, text], by=by) for views in (ours, theirs)), strict=True):
+            np.testing.assert_allclose(mine, other, atol=1e-4)
+
+
+def own_word(sentence, at):
+    return [sentence[at]["word"]]
 
 
 def test_expectations_of_a_network_are_fitted_to_targets():

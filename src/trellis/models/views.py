@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -29,8 +29,9 @@ from trellis.engine.engine import Work
 from trellis.errors import DataError, UnknownNameError
 from trellis.models.model import bare
 from trellis.models.saving import from_archive, to_archive
-from trellis.projection.agreement import geometric_mean
-from trellis.structures import Joint, Parts, Structure
+from trellis.projection.agreement import geometric_mean, own_matrices
+from trellis.structures import Joint, LabelPosterior, Parts, Structure
+from trellis.structures.chain import folded
 
 ClassMaps = Sequence[Mapping[str, str] | None]
 """For each view, the class of its labels by name; a label that is not named is a class of its own."""
@@ -164,8 +165,18 @@ class Views:
         return given, free
 
     def collect(self, batch: ViewBatch, q: Any) -> ViewStatistics:
-        each = [q] * len(self.members) if self.maps is None else q.members
+        each = self._each_posterior(batch, q) if self.maps is None else q.members
         return ViewStatistics(tuple(m.collect(b, one) for (m, b), one in zip(self._each(batch), each, strict=True)))
+
+    def _each_posterior(self, batch: ViewBatch, q: Any) -> list[Any]:
+        """The agreed posterior for each view: its transitions are counted by the view's own matrices."""
+        if not isinstance(q, LabelPosterior) or q.edge_counts is None:
+            return [q] * len(self.members)
+        counts, owners = (
+            q.edge_counts,
+            batch.remembered("matrices", lambda: own_matrices([m.scores(b) for m, b in self._each(batch)])),
+        )
+        return [replace(q, edge_counts=folded(counts, *owner)) for owner in owners]
 
     def update(
         self, statistics: ViewStatistics, *, shards: Sequence[Placed[Any]] | None = None, engine: Engine | None = None

@@ -226,7 +226,7 @@ class Chain(Structure):
         """Expected transitions by the matrices of the model's own stack, from those by the matrices of this chain."""
         if self.owner is None:
             return counts
-        return _folded(counts, *self.owner)
+        return folded(counts, *self.owner)
 
     def argmax(self, rng: np.random.Generator | None = None) -> Argmax:
         """Best labels. Of equals the one with the smallest last label, then the smallest before it, and so on;
@@ -394,7 +394,7 @@ class Chain(Structure):
         return self.offsets, t.node, self.node_index, t.edge, self.edge_index, t.start, t.stop
 
 
-def _folded(counts: FloatArray, own: IntArray, n_own: int) -> FloatArray:
+def folded(counts: FloatArray, own: IntArray, n_own: int) -> FloatArray:
     """Counts by matrix (n, K, K) added up to those of the ``n_own`` matrices that they are changes of."""
     folded = np.zeros((n_own, *counts.shape[1:]))
     if n_own == 1:
