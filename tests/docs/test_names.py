@@ -204,3 +204,15 @@ def test_attributes_that_docstrings_list_exist(name, attribute):
 
 def test_there_are_attributes_to_look_at():
     assert len(ATTRIBUTES) > 40
+
+
+def test_class_names_are_unique():
+    files = [path for path in SOURCES if PACKAGE in path.parents]
+    found = [
+        node.name
+        for path in files
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert len(found) > 300
+    assert [name for name in set(found) if found.count(name) > 1] == []
