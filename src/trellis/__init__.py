@@ -93,6 +93,7 @@ _EXPORTS = {
     "compile_constraints": "trellis.constraints.compilation",
     "count": "trellis.constraints.count",
     "counts_like": "trellis.constraints.relations",
+    "custom": "trellis.constraints.custom",
     "decode": "trellis.search.decode",
     "dictionary": "trellis.constraints.labels",
     "each": "trellis.constraints.links",
@@ -203,6 +204,7 @@ if TYPE_CHECKING:
     from trellis.constraints.count import share as share
     from trellis.constraints.count import starts as starts
     from trellis.constraints.count import transitions as transitions
+    from trellis.constraints.custom import custom as custom
     from trellis.constraints.each_label import each_label as each_label
     from trellis.constraints.each_label import few_labels_per as few_labels_per
     from trellis.constraints.earlier import earlier as earlier

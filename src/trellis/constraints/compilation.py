@@ -11,7 +11,7 @@ import numpy as np
 
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context, RowsOrImplicit
-from trellis.constraints.implicit import Forbidden, LinkRows, Sparsity
+from trellis.constraints.implicit import Checks, Forbidden, LinkRows, Sparsity
 from trellis.constraints.reduction import reduce_block
 from trellis.constraints.rows import COUPLING, Groups, Rows
 from trellis.constraints.rule import Rule
@@ -124,6 +124,7 @@ class _Assembly:
         self.forbidden: dict[int, list[PartSet]] = {}
         self.sparsity: list[Sparsity] = []
         self.implicit: list[LinkRows] = []
+        self.checks: list[Checks] = []
 
     def add(self, number: int, constraint: Constraint, block: RowsOrImplicit) -> None:
         if isinstance(block, Sparsity):
@@ -131,6 +132,9 @@ class _Assembly:
             return
         if isinstance(block, LinkRows):
             self.implicit.append(replace(block, constraint=number))
+            return
+        if isinstance(block, Checks):
+            self.checks.append(replace(block, constraint=number))
             return
         reduced = reduce_block(block, self.context, self.names[number], constraint.strength)
         kept = reduced.keep[block.row]
@@ -166,6 +170,7 @@ class _Assembly:
             forbidden=self._forbidden(),
             sparsity=tuple(self.sparsity),
             implicit=tuple(self.implicit),
+            checks=tuple(self.checks),
         )
 
     def _forbidden(self) -> Forbidden:

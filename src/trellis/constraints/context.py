@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from trellis.constraints.implicit import LinkRows, Sparsity
+from trellis.constraints.implicit import Checks, LinkRows, Sparsity
 from trellis.constraints.rows import COUPLING
 from trellis.data.batch import Batch, Column
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
@@ -145,8 +145,8 @@ class RowBlock:
         return len(self.bound)
 
 
-RowsOrImplicit = RowBlock | Sparsity | LinkRows
-"""What a constraint compiles to: rows, or an l1/linf block or rows about links, which stay implicit."""
+RowsOrImplicit = RowBlock | Sparsity | LinkRows | Checks
+"""What a constraint compiles to: rows, or an l1/linf block, rows about links or a function, which stay implicit."""
 
 
 @dataclass(frozen=True)

@@ -18,15 +18,16 @@ takes them written out (:meth:`trellis.constraints.rows.Rows.written_out`).
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
-from trellis.constraints.strength import Strength
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
+from trellis.constraints.strength import Kind, Strength
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, offsets_of
+from trellis.errors import ConstraintError
 from trellis.structures.part_set import PartSet
 from trellis.structures.parts import Parts
 
@@ -192,6 +193,56 @@ class LinkRows:
         word = member.linked_words()[self.unit - 1][links]
         present, example, row = np.unique(word, return_index=True, return_inverse=True)
         return row, len(present), example
+
+
+@dataclass(frozen=True)
+class Checks:
+    """A Python function of prefixes, Σ_t f(x; y_1 … y_t) of every instance.
+
+    constraint : its number among the names of the rows;  tokens : of each instance;  labels : their names
+    """
+
+    constraint: int
+    function: Callable[[Sequence[str], Sequence[str]], float]
+    strength: Strength
+    tokens: tuple[tuple[str, ...], ...]
+    labels: tuple[str, ...]
+
+    @property
+    def price(self) -> float:
+        """Of a unit; ∞ of a hard constraint."""
+        return np.inf if self.strength.kind == Kind.HARD else self.strength.amount
+
+    def step(self, instance: int, names: Sequence[str]) -> float:
+        """How much the last label of a prefix violates it."""
+        found = float(self.function(self.tokens[instance], names))
+        if not 0.0 <= found < np.inf:
+            raise ConstraintError(
+                f"{self.function!r} returned {found} for the labels {list(names)!r:.200}: expected a number from 0 on"
+            )
+        return found
+
+    def at_slots(self, labels: LabelArray) -> FloatArray:
+        """(n_slots,): how much each label violates it after those before."""
+        names, first, found = [self.labels[k] for k in labels.tolist()], 0, list[float]()
+        for instance, own in enumerate(self.tokens):
+            found += [self.step(instance, tuple(names[first : first + t + 1])) for t in range(len(own))]
+            first += len(own)
+        return np.array(found)
+
+    def violations(self, labels: LabelArray) -> FloatArray:
+        """(n_instances,): in all."""
+        owner = np.repeat(np.arange(len(self.tokens)), [len(own) for own in self.tokens])
+        return np.bincount(owner, self.at_slots(labels), minlength=len(self.tokens)).astype(np.float64)
+
+    def prices(self, labels: LabelArray) -> FloatArray:
+        """(n_instances,): what they cost."""
+        broken = self.violations(labels)
+        return np.multiply(broken, self.price, out=np.zeros(len(broken)), where=broken > 0.0)
+
+    def shard(self, first: int, last: int) -> Checks:
+        """What of it concerns instances first..last−1."""
+        return replace(self, tokens=self.tokens[first:last])
 
 
 def _member(parts: Parts, number: int | None) -> tuple[Parts, int]:

@@ -28,7 +28,7 @@ from trellis.constraints.each_label import FewLabels
 from trellis.constraints.reduction import Outputs
 from trellis.constraints.rows import Groups, Rows
 from trellis.constraints.rule import Rule
-from trellis.constraints.strength import Kind, Norm, Strength, learned
+from trellis.constraints.strength import Kind, Norm, Strength, learned, penalty
 from trellis.data.batch import Batch
 from trellis.data.ragged import BoolArray, FloatArray
 from trellis.data.vocabulary import Vocabulary
@@ -98,10 +98,15 @@ def count_violations(rows: Rows, batch: Batch) -> Violations:
     n = len(rows.names)
     over = rows.excess(rows.evaluate(batch.labels)) if len(rows) else np.zeros(0)
     weight = batch.weights[rows.instance] if len(rows) else np.zeros(0)
+    excess = np.bincount(rows.constraint, over * weight, minlength=n).astype(np.float64)
+    places = np.bincount(rows.constraint, weight, minlength=n).astype(np.float64)
+    for one in rows.checks:
+        excess[one.constraint] += batch.weights @ one.violations(batch.labels)
+        places[one.constraint] += batch.weights @ batch.lengths
     return Violations(
         rows.names,
-        np.bincount(rows.constraint, over * weight, minlength=n).astype(np.float64),
-        np.bincount(rows.constraint, weight, minlength=n).astype(np.float64),
+        excess,
+        places,
         float(batch.weights @ batch.lengths),
     )
 
@@ -223,7 +228,13 @@ def priced(rows: Rows, rho: FloatArray) -> Rows:
         np.where(to_learn, np.int8(Norm.L1), rows.groups.norm).astype(np.int8),
         np.where(to_learn, np.minimum(rho, INFINITE)[of_group], rows.groups.amount),
     )
-    return replace(rows, groups=groups)
+    checks = tuple(
+        replace(one, strength=penalty(min(float(rho[one.constraint]), INFINITE)))
+        if one.strength.kind == Kind.LEARNED
+        else one
+        for one in rows.checks
+    )
+    return replace(rows, groups=groups, checks=checks)
 
 
 def check_penalties(found: Mapping[str, Any], constraints: Sequence[Constraint]) -> dict[str, float]:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.constraints.implicit import Forbidden, LinkRows, Sparsity
+from trellis.constraints.implicit import Checks, Forbidden, LinkRows, Sparsity
 from trellis.constraints.strength import Kind, Norm
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of, owners, take_rows
 from trellis.structures.parts import Parts
@@ -71,6 +71,7 @@ class Rows:
     forbidden :                      parts that no output may use, by the constraint that says so
     sparsity :                       l1/linf blocks, whose many rows are implicit
     implicit :                       local rows about links that are not written out
+    checks :                         Python functions of prefixes, for search alone
     """
 
     parts: Parts
@@ -88,6 +89,7 @@ class Rows:
     forbidden: Forbidden = field(default_factory=Forbidden)
     sparsity: tuple[Sparsity, ...] = ()
     implicit: tuple[LinkRows, ...] = ()
+    checks: tuple[Checks, ...] = ()
 
     @classmethod
     def none(cls, parts: Parts) -> Rows:
@@ -116,7 +118,7 @@ class Rows:
         heads = [replace(one.head(), instance=one.instance + first[i]) for i, one in enumerate(shards)]
         forbidden = next((one.forbidden for one in shards if len(one.forbidden)), Forbidden())
         joined = heads[0].followed_by(*heads[1:])
-        return replace(joined, parts=parts, forbidden=forbidden, sparsity=(), implicit=())
+        return replace(joined, parts=parts, forbidden=forbidden, sparsity=(), implicit=(), checks=())
 
     @cached_property
     def largest(self) -> FloatArray:
@@ -289,6 +291,7 @@ class Rows:
             forbidden=Forbidden(),
             sparsity=(),
             implicit=(),
+            checks=(),
         )
 
     def shard(self, first: int, last: int) -> Rows:
@@ -312,4 +315,5 @@ class Rows:
             forbidden=self.forbidden.shard(self.parts, first, last),
             sparsity=tuple(block.shard(self.parts, first, last) for block in self.sparsity),
             implicit=tuple(block.shard(self.parts, first, last) for block in self.implicit),
+            checks=tuple(one.shard(first, last) for one in self.checks),
         )

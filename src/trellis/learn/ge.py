@@ -176,7 +176,7 @@ def _refuse(rows: Rows, distance: str | None) -> None:
     def fail(number: int, why: str) -> None:
         raise ConstraintError(f"constraint {rows.names[number]!r} {why}")
 
-    if len(rows.forbidden) or rows.sparsity or rows.implicit:
+    if len(rows.forbidden) or rows.sparsity or rows.implicit or rows.checks:
         raise ConstraintError(
             "GE moves the model's own expectations and cannot make an output impossible, nor count labels per word: "
             "give hard rules a penalty, .penalty(σ, 'squared'), and leave few_labels_per to method 'pr'"

@@ -224,7 +224,11 @@ class ProjectedInference(Inference):
         how = self.projection
         parts = [shard.of(self.unlabelled) for shard in shards_of(self.unlabelled)]
         return Projector.of_batches(
-            self._rows(how.constraints), parts, self.engine, tolerance=how.tolerance, most_evaluations=how.evaluations
+            replace(self._rows(how.constraints), checks=()),
+            parts,
+            self.engine,
+            tolerance=how.tolerance,
+            most_evaluations=how.evaluations,
         )
 
     def _run(self, kinds: tuple[str, ...]) -> dict[str, list[Any]]:

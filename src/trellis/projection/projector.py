@@ -23,7 +23,7 @@ from trellis.data.on_demand import OnDemand
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.engine import Engine, SerialEngine, Shard
 from trellis.engine.compiling import compile_ahead
-from trellis.errors import ConvergenceWarning
+from trellis.errors import ConstraintError, ConvergenceWarning
 from trellis.projection.corpus_dual import CorpusDual, CoupledSolution
 from trellis.projection.diagnosis import refuse_conflict
 from trellis.projection.duals import CorpusProjection, Duals, put
@@ -65,6 +65,11 @@ class Projector:
         generic: bool = False,
         shard_rows: Sequence[ShardRows] | None = None,
     ) -> None:
+        for one in rows.checks:
+            raise ConstraintError(
+                f"{rows.names[one.constraint]!r} is a Python function, which has no expectation to project onto: learn "
+                "with CoDL, CCM or a margin learner, which search for single outputs"
+            )
         self.rows, self.generic = rows.canonical(), generic
         self.bounds = np.array([0, rows.parts.n_instances]) if bounds is None else bounds
         self.weights, self.tolerance = weights, tolerance

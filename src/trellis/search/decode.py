@@ -22,7 +22,7 @@ import warnings
 import numpy as np
 
 from trellis.constraints.rows import Rows
-from trellis.errors import ConvergenceWarning, InfeasibleError
+from trellis.errors import ConstraintError, ConvergenceWarning, InfeasibleError
 from trellis.search import ilp
 from trellis.search.infeasible import explain
 from trellis.search.methods import Options, check_count, refuse_unserved, search
@@ -102,6 +102,8 @@ def decode_kbest(
     """
     check_count("k", k)
     progress = _search_best(scores, rows, Options(beam=beam, time_limit=time_limit), None)
+    for one in progress.plan.rows.checks:
+        raise ConstraintError(f"{progress.plan.rows.names[one.constraint]!r} is a Python function: set k_best=1")
     if progress.plan.serves("kbest"):
         outputs, value, bound = progress.plan.fast.kbest(progress, k, beam)
         proved, _ = gaps(value[-1], bound)
@@ -128,6 +130,12 @@ def _search_best(
         explain(scores, plan.rows, error.instances[0] - scores.first, len(error.instances) - 1)
     search(progress, options)
     lost = progress.infeasible()
+    if len(lost) and plan.rows.checks:
+        number, names = scores.first + int(lost[0]), [plan.rows.names[one.constraint] for one in plan.rows.checks]
+        raise InfeasibleError(
+            f"instance {number}: no labels satisfy {', '.join(map(repr, names))} and the other hard constraints; give "
+            "them penalties", instances=(number,), constraints=tuple(names),
+        )  # fmt: skip
     if len(lost):
         explain(scores, plan.rows, int(lost[0]), len(lost) - 1)
     missing = progress.missing()

@@ -53,6 +53,10 @@ def refuse_unserved(plan: Plan, method: str) -> None:
             f"{', '.join(map(repr, names))} {'does' if len(names) == 1 else 'do'} not factor over single parts, so an "
             "argmax is not exact: use method 'auto', 'beam', 'astar', 'ilp' or 'relaxation'"
         )
+    for one in plan.rows.checks:
+        if method not in ("auto", "beam"):
+            name = plan.rows.names[one.constraint]
+            raise ConstraintError(f"{name!r} is a Python function, which method {method!r} cannot use: use 'beam'")
     if method in ("beam", "astar", "relaxation") and not plan.serves(method):
         parts = plan.rows.parts
         what = f"{parts.outputs_are} (kind {parts.kind!r})" if parts.kind else parts.outputs_are
@@ -68,7 +72,9 @@ def search(progress: SearchProgress, options: Options) -> None:
     if len(todo) == 0:
         return
     plan, fast = progress.plan, progress.plan.fast
-    if options.method == "astar":
+    if plan.rows.checks:
+        fast.checked_beam(progress, todo, options.beam)
+    elif options.method == "astar":
         _astar_or_beam(progress, todo, options)
     elif options.method == "relaxation":
         fast.relaxation(progress, todo)
@@ -81,7 +87,8 @@ def search(progress: SearchProgress, options: Options) -> None:
         return
     else:
         fast.beam(progress, todo, options.beam)
-    search_on(progress, options)
+    if not plan.rows.checks:
+        search_on(progress, options)
 
 
 def search_on(progress: SearchProgress, options: Options) -> None:

@@ -113,7 +113,10 @@ def prices(rows: Rows, outputs: Any) -> FloatArray:
     of_group = np.zeros(len(rows.groups), dtype=np.int64)
     of_group[rows.group] = rows.instance
     cost = price(rows, rows.excess(rows.evaluate(outputs)))
-    return np.bincount(of_group, cost, minlength=rows.parts.n_instances).astype(np.float64, copy=False)
+    total = np.bincount(of_group, cost, minlength=rows.parts.n_instances).astype(np.float64, copy=False)
+    for one in rows.checks:
+        total = total + one.prices(outputs)
+    return total
 
 
 def penalised_value(scores: Structure, rows: Rows, outputs: Any) -> FloatArray:

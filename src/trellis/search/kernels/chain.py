@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trellis.search.kernels import astar, beam, dual
+from trellis.search.kernels import astar, beam, checked, dual
 from trellis.search.kernels.terms import ChainArrays, price_list, terms_of
 
 if TYPE_CHECKING:
@@ -42,6 +42,17 @@ class Search:
             progress.value[None], bound,
         )  # fmt: skip
         progress.tighten(todo, bound)
+        progress.method[todo] = "beam"
+
+    def checked_beam(self, progress: SearchProgress, todo: IntArray, width: int) -> None:
+        """Beam search with Python functions that look at every prefix."""
+        for i in todo.tolist():
+            low, labels, value, bound = checked.search(
+                arrays_of(progress), self.terms, progress.plan.rows.checks, i, width
+            )
+            if value > progress.value[i]:
+                progress.outputs[low : low + len(labels)], progress.value[i] = labels, value
+            progress.bound[i] = min(progress.bound[i], max(bound, progress.value[i]))
         progress.method[todo] = "beam"
 
     def kbest(self, progress: SearchProgress, k: int, width: int) -> tuple[Any, FloatArray, FloatArray]:
