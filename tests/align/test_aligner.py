@@ -245,10 +245,21 @@ def test_pieces_tile_a_long_pair():
     assert new_target[[0, 4, 5]].tolist() == target.tolist()
 
 
-def test_words_are_told_apart_by_their_first_letters():
+def test_words_are_told_apart_by_their_first_letters_in_lower_case():
     codes = WordCodes(5)
-    bitext = code_pairs([(["nationale", "nationaux", "1234567", "1234568"], ["x"])], codes, WordCodes(5))
-    assert bitext.source.tolist() == [0, 0, 1, 2]
+    bitext = code_pairs(
+        [(["nationale", "Nationaux", "1234567", "1234568", "B2BABC", "b2bABC"], ["x"])], codes, WordCodes(5)
+    )
+    assert bitext.source.tolist() == [0, 0, 1, 2, 3, 3]
+    assert all(codes._start(name) == name for name in codes.names)
+    whole = WordCodes(None)
+    assert [whole[word] for word in ("A", "a")] == [0, 1]
+
+
+def test_a_word_that_training_has_in_lower_case_is_aligned_at_the_start_of_a_sentence():
+    pairs = [("old houses stand", "alte haeuser stehen"), ("houses", "haeuser"), ("stand", "stehen"), ("old", "alte")]
+    aligner = Aligner(n_jobs=1).fit(pairs * 5)
+    assert aligner.align([("Houses stand", "Haeuser Stehen")])[0].pharaoh() == "0-0 1-1"
 
 
 def test_mistakes_are_named(toy, tmp_path):

@@ -1,8 +1,8 @@
 """Sentence pairs: reading them from one file or two, and coding their words as numbers.
 
-Words are coded by their first ``prefix`` letters: the tables of an alignment model learn about *parlement* and
-*parlementaires* together, which rare words need (docs/alignment.md gives the figures). Words with a digit in them
-stay whole.
+Words are coded by their first ``prefix`` letters in lower case: the tables of an alignment model learn about
+*Parlement* and *parlementaires* together, which rare words need (docs/alignment.md gives the figures). Words with a
+digit in them stay whole.
 """
 
 from __future__ import annotations
@@ -94,12 +94,12 @@ def check_links(links: Any) -> list[list[tuple[int, int]]]:
 
 
 class WordCodes(dict[str, int]):
-    """Numbers of words by their first letters; ``names`` are the beginnings that have a number.
+    """Numbers of words by their first letters in lower case; ``names`` are the beginnings that have a number.
 
     stems : numbers by fewer letters; once frozen, a new word has the number −2 − s where its stem s has one
 
     >>> codes = WordCodes(5)
-    >>> [codes[word] for word in ["parlement", "le", "parlementaires", "1998-1999", "1998-1997"]]
+    >>> [codes[word] for word in ["Parlement", "le", "parlementaires", "1998-1999", "1998-1997"]]
     [0, 1, 0, 2, 3]
     >>> codes.freeze()
     >>> codes["inconnu"]
@@ -127,9 +127,10 @@ class WordCodes(dict[str, int]):
         return self._number.get(self._start(word), -1)
 
     def _start(self, word: str) -> str:
-        if self.prefix is not None and len(word) > self.prefix and not any(c.isdigit() for c in word):
-            return word[: self.prefix]
-        return word
+        if self.prefix is None:
+            return word
+        word = word.lower()
+        return word if any(c.isdigit() for c in word) else word[: self.prefix]
 
     def __missing__(self, word: str) -> int:
         start = self._start(word)

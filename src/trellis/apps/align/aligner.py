@@ -96,8 +96,8 @@ class Aligner(SavedEstimator):
         Minimum posterior of a link. It is the mean of both directions; with "forward" and "backward" it is that of the
         direction, whose links are then all those with this posterior. Default: 0.4 for "posterior", none otherwise.
     prefix : int or None, default=5
-        Length of a stem, the first letters of a word. Words have translation tables as whole words and by their stems.
-        None: no stems.
+        Length of a stem, the first letters of a word in lower case. Words have translation tables as whole words and
+        by their stems. None: no stems.
     whole_words : bool, default=True
         Use translation tables of whole words beside those of stems.
     p_null : float, default=0.3
