@@ -2,11 +2,8 @@
 
     max_θ  L(θ) − Σ_g distance_g( E_θ[φ], b ) + log prior(θ)                              (Ganchev et al. 2010, eq. 33)
 
-    "l2"        σ ‖ξ‖₂              ξ = E_θ[φ] − b, of an inequality where it is beyond b
-    "squared"   (σ/2) ‖ξ‖₂²
-    "kl"        σ Σ_k b_k log(b_k / E_k) − b_k + E_k          which is σ KL(b ‖ E) of shares that add up to one
-
-for log-linear models. L is the likelihood of the fully labelled instances, expectations are over the others. The
+Distances are those of :mod:`targets`; multipliers of hard targets rise after each round. L is the likelihood of the
+labelled instances and, of generative models, that of all that is observed; expectations are over the free ones. The
 gradient is a covariance of features and φ (eq. 34), and as φ enters by one direction v = ∂distance/∂E alone,
 
     ∇ distance = Cov(f, v·φ) = d/dε E_{scores + ε v·φ}[f],
@@ -18,62 +15,40 @@ targets run as PR, UEM, or CoDL.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, Rule
-from trellis.constraints.rows import COUPLING, Rows
-from trellis.constraints.strength import Kind, Norm
+from trellis.constraints.rows import Rows
+from trellis.constraints.strength import Kind
+from trellis.data.arrays import ArrayOf
 from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray
 from trellis.engine import Placed
 from trellis.engine.compiling import compile_ahead
-from trellis.errors import ConstraintError, DataError, UnknownNameError
+from trellis.errors import DataError, UnknownNameError
 from trellis.learn.expectation import ProjectedStep, SolverSettings
 from trellis.learn.learner import ProjectedLearner
+from trellis.learn.targets import DISTANCES, check_targets, distances, multipliers
 from trellis.learn.training import STARTS, Training, TrainingStep
 from trellis.loop.step import ArrayState, StepResult
 from trellis.models.documentation import documented
-from trellis.models.model import rows_of, scores_of
+from trellis.models.lbfgs import Descent, minimise
+from trellis.models.model import bare, rows_of, scores_of
 from trellis.projection import ProjectionItem
 
 GAMMAS = {"ge": 1.0, "pr": 1.0, "uem": 0.5, "codl": 0.0}
 """γ of the posterior by method."""
-DISTANCES = ("l2", "squared", "kl")
 ROUNDS_INSIDE = 25
 """Rounds of L-BFGS in one round of the loop, which keeps a history and checkpoints."""
-CORNER = 0.1
-"""‖ξ‖₂ is √(‖ξ‖₂² + CORNER²) − CORNER: a target that is met is a corner of the norm, at which L-BFGS would stop."""
-TINY = 1e-300
+MET = 1e-3
+"""A hard target is met to so many tokens, or instances."""
 STEP = 1e-4
 """Largest change of a score, in nats, on either side of a central difference."""
-
-
-def distances(rows: Rows, expected: FloatArray, distance: str | None, weights: FloatArray) -> tuple[float, FloatArray]:
-    """Σ_g w_g distance_g, and its derivative by the expectation of each row (n_rows,), without w.
-
-    distance : for all groups; None: what the strength of each says
-    """
-    over = expected - rows.bound
-    over = np.where(rows.equality, over, np.maximum(over, 0.0))
-    groups, n = rows.groups, len(rows.groups)
-    weight = np.ones(n)
-    local = rows.instance != COUPLING
-    weight[rows.group[local]] = weights[rows.instance[local]]
-    if distance == "kl":
-        target, own = rows.bound, np.maximum(expected, TINY)
-        terms = np.where(target > 0, target * np.log(np.maximum(target, TINY) / own), 0.0) - target + own
-        value = weight @ (groups.amount * np.bincount(rows.group, terms, minlength=n))
-        return float(value), groups.amount[rows.group] * (1.0 - target / own)
-    squared = groups.kind == Kind.SQUARED if distance is None else np.full(n, distance == "squared")
-    squares = np.bincount(rows.group, over**2, minlength=n)
-    size = np.sqrt(squares + CORNER**2)
-    value = weight @ (groups.amount * np.where(squared, 0.5 * squares, size - CORNER))
-    slope = groups.amount * np.where(squared, 1.0, 1.0 / size)
-    return float(value), slope[rows.group] * over
 
 
 def expect_shard(model: Any, item: ProjectionItem, state: Any) -> tuple[FloatArray, Any]:
@@ -86,21 +61,31 @@ def derive_shard(model: Any, item: ProjectionItem, state: Any, slope: FloatArray
     """Cov(f, slope·φ) of a shard (n_weights,)."""
     rows, scores, largest = item.rows, scores_of(model, item.data), float(np.abs(slope).max(initial=0.0))
     step = STEP / (largest * float(np.max(rows.largest, initial=0.0)) or 1.0)
+    gradient = model.vector if model.discriminative else model.gradient
     up, down = (
-        model.vector(model.collect(item.data, scores.add(rows.part, rows.pull(move)).infer(weights=item.data.weights)))
+        gradient(model.collect(item.data, scores.add(rows.part, rows.pull(move)).infer(weights=item.data.weights)))
         for move in (-step * slope, step * slope)
     )
     return (up - down) / (2.0 * step), state
 
 
+def likelihood_shard(model: Any, item: ProjectionItem, state: Any) -> tuple[tuple[float, Any], Any]:
+    """Σ w log p(x) of a shard, and its statistics."""
+    q = scores_of(model, item.data).infer(weights=item.data.weights)
+    return (float(item.data.weights @ q.log_partition), model.collect(item.data, q)), state
+
+
 class ExpectationObjective:
-    """Negative likelihood of the labelled instances and the distances of the free ones, with the gradient."""
+    """Negative likelihood and the distances of the free instances, with the gradient."""
 
     def __init__(self, training: Training, rows: Rows, placed: Placed[ProjectionItem], distance: str | None) -> None:
         self.training, self.rows, self.placed, self.distance = training, rows, placed, distance
+        self.multiplier = np.zeros(len(rows))
         self.local = np.cumsum([0, *(item.n_local for item in self._shards())])
         model: Any = training.model
-        self.loss = None if training.supervised is None else model.loss(training.supervised, [training.labelled])
+        self.loss = None
+        if training.supervised is not None and model.discriminative:
+            self.loss = model.loss(training.supervised, [training.labelled])
 
     def _shards(self) -> list[Rows]:
         cuts = [(s.instances.start, s.instances.stop) for s in self.training.free_shards]
@@ -120,25 +105,49 @@ class ExpectationObjective:
 
     def __call__(self, weights: FloatArray) -> tuple[float, FloatArray]:
         model: Any = self.training.model
-        at = model.at(weights)
         value, gradient = (0.0, np.zeros(len(weights))) if self.loss is None else self.loss(weights)
+        if model.discriminative:
+            at = model.at(weights)
+        else:
+            model.set_vector(weights)
+            at = bare(model)
+            value, gradient = self._likelihood(at)
         expected = self.expect(at)
-        distance, slope = distances(self.rows, expected, self.distance, self.training.free_batch.weights)
+        distance, slope = distances(
+            self.rows, expected, self.distance, self.training.free_batch.weights, self.multiplier
+        )
         n_local = int(self.local[-1])
         own = [np.concatenate([slope[low:high], slope[n_local:]]) for low, high in self._cuts()]
         for found in self.placed.run(derive_shard, at, own):
             gradient = gradient + found
         return value + distance, gradient
 
+    def _likelihood(self, at: Any) -> tuple[float, FloatArray]:
+        """Of a generative model −log p of all that is observed, and of the prior."""
+        training, model = self.training, at
+        value, statistics = training.known_value() + training.log_prior(), training.supervised
+        for own, counted in self.placed.run(likelihood_shard, at):
+            value, statistics = value + own, counted if statistics is None else statistics + counted
+        return -value, -model.gradient(statistics)
 
-class ExpectationStep(TrainingStep[ArrayState]):
+
+@dataclass(frozen=True)
+class Multipliers(ArrayState):
+    """multiplier : (n_rows,) λ of hard targets, 0 elsewhere."""
+
+    multiplier: FloatArray
+
+    ARRAYS: ClassVar = {"multiplier": ArrayOf(np.float64, ("rows",))}
+
+
+class ExpectationStep(TrainingStep[Multipliers]):
     """Rounds of L-BFGS on the GE objective: an E-step that makes its own M-steps."""
 
     def __init__(self, training: Training, constraints: Sequence[Constraint | Rule], distance: str | None) -> None:
         super().__init__(training)
         self.distance = distance
         self.rows = rows_of(training.model, training.free_batch, constraints).canonical()
-        _refuse(self.rows, distance)
+        check_targets(self.rows, distance)
         batch, shards = training.free_batch, training.free_shards
         items = [
             ProjectionItem(s.of(batch), self.rows.shard(s.instances.start, s.instances.stop), None) for s in shards
@@ -150,16 +159,39 @@ class ExpectationStep(TrainingStep[ArrayState]):
     def placed(self) -> list[Placed[Any]]:
         return [self.free]
 
-    def run(self, gamma: float, state: ArrayState, rng: np.random.Generator) -> StepResult:
+    def _lower(self, model: Any) -> Descent:
+        """Rounds of L-BFGS from the present parameters."""
+        if model.discriminative:
+            made: Descent = model.lower(self.objective, max_iter=ROUNDS_INSIDE)
+            return made
+        found = minimise(self.objective, model.vector(), max_iter=ROUNDS_INSIDE, tol=0.0)
+        model.set_vector(found.weights)
+        return found
+
+    @property
+    def has_hard(self) -> bool:
+        """Whether some target is hard, so that the objective falls while its multiplier is found."""
+        return bool(np.any(self.rows.groups.kind == Kind.HARD))
+
+    def initial_state(self, gamma: float, rng: np.random.Generator) -> Multipliers:
+        return Multipliers(np.zeros(len(self.rows)))
+
+    def read_state(self, arrays: Mapping[str, NDArray[Any]]) -> Multipliers:
+        return Multipliers.read(arrays, rows=len(self.rows))
+
+    def run(self, gamma: float, state: Multipliers, rng: np.random.Generator) -> StepResult:
         model: Any = self.training.model
-        found = model.lower(self.objective, max_iter=ROUNDS_INSIDE)
-        expected, rows = self.objective.expect(model.at(model.weights_)), self.rows
+        self.objective.multiplier = state.multiplier
+        found = self._lower(model)
+        expected, rows = self.objective.expect(bare(model)), self.rows
         n = np.maximum(np.bincount(rows.constraint, minlength=len(rows.names)), 1)
         over = np.bincount(rows.constraint, rows.excess(expected), minlength=len(rows.names)) / n
+        hard = rows.groups.kind[rows.group] == Kind.HARD
         return StepResult(
-            None, -found.objective - model.log_prior(), state, self.training.known_value(),
-            violation=dict(zip(rows.names, over.tolist(), strict=True)), evaluations=found.evaluations,
-            settled=found.converged,
+            None, -found.objective - model.log_prior(), Multipliers(multipliers(rows, expected, state.multiplier)),
+            self.training.known_value(), violation=dict(zip(rows.names, over.tolist(), strict=True)),
+            evaluations=found.evaluations,
+            settled=found.converged and not np.any(rows.excess(expected)[hard] > MET),
         )  # fmt: skip
 
 
@@ -168,33 +200,6 @@ def _in_l1(constraint: Constraint | Rule) -> Constraint | Rule:
     if not isinstance(constraint, Constraint) or constraint.strength.kind not in (Kind.PENALTY, Kind.SQUARED):
         return constraint
     return constraint.penalty(constraint.strength.amount, "l1")
-
-
-def _refuse(rows: Rows, distance: str | None) -> None:
-    """Say which constraint is no target of an expectation."""
-
-    def fail(number: int, why: str) -> None:
-        raise ConstraintError(f"constraint {rows.names[number]!r} {why}")
-
-    if len(rows.forbidden) or rows.sparsity or rows.implicit or rows.checks:
-        raise ConstraintError(
-            "GE moves the model's own expectations and cannot make an output impossible, nor count labels per word: "
-            "give hard rules a penalty, .penalty(σ, 'squared'), and leave few_labels_per to method 'pr'"
-        )
-    groups, of_group = rows.groups, np.zeros(len(rows.groups), dtype=np.int64)
-    of_group[rows.group] = rows.constraint
-    priced = (groups.kind == Kind.SQUARED) | (groups.kind == Kind.PENALTY)
-    for number in of_group[~priced].tolist():
-        fail(number, "has no price: GE takes targets with a penalty, .penalty(σ, 'l2') or .penalty(σ, 'squared')")
-    smooth = (groups.kind == Kind.SQUARED) | (groups.norm == Norm.L2)
-    if distance is None:
-        for number in of_group[~smooth].tolist():
-            fail(number, "has a norm whose corners GE cannot follow: take .penalty(σ, 'l2') or .penalty(σ, 'squared')")
-    if distance == "kl":
-        for number in rows.constraint[~rows.equality | (rows.bound < 0)].tolist():
-            fail(
-                number, "is no target share, and 'kl' is a distance of shares: write shares({label: share}, where=...)"
-            )
 
 
 @documented
@@ -208,13 +213,15 @@ class GE(ProjectedLearner):
     Parameters
     ----------
     model : estimator
-        Model to train: a :class:`MaxEnt`, :class:`CRF` or :class:`SemiCRF`. A copy is trained and stored as ``model_``.
+        Model to train: a :class:`MaxEnt`, :class:`CRF`, :class:`SemiCRF`, :class:`ArcParser`, or an :class:`HMM` with
+        ``emissions="features"``. A copy is trained and stored as ``model_``.
     constraints : list of Constraint, default=()
-        Targets with a penalty, ``shares({...}, where=...).penalty(σ, "squared")``, or any other penalised comparison.
+        Targets with a penalty, ``shares({...}, where=...).penalty(σ, "squared")``, or any other comparison. Targets
+        without a strength are met exactly.
     method : {"ge", "pr", "uem", "codl"}, default="ge"
         How to learn. "pr" projects the posterior onto the same targets, "uem" does so with γ = 0.5, and "codl" with γ =
         0.
-    distance : {"l2", "squared", "kl"} or None, default=None
+    distance : {"l1", "l2", "squared", "kl"} or None, default=None
         Distance of "ge" for all targets. By default, the norm of each target's penalty.
     start : str, default="auto"
         Initial parameters. "auto" trains on the labelled instances if there are any, and uses weights of 0 otherwise.
@@ -288,7 +295,10 @@ class GE(ProjectedLearner):
             solving = SolverSettings(self.projection_tol, self.max_evaluations, memory=self._memory)
             step = ProjectedStep(training, constraints, solving)
         score = None if dev is None else lambda: float(self.score(*dev))
-        loop = self._projection_loop(training, step, score=score, gamma=GAMMAS[self.method], start=start)
+        loop = self._projection_loop(
+            training, step, score=score, gamma=GAMMAS[self.method], start=start,
+            falls=isinstance(step, ExpectationStep) and step.has_hard,
+        )  # fmt: skip
         self._take_run(loop.run(resume=resume))
         return self
 
@@ -305,9 +315,10 @@ class GE(ProjectedLearner):
         if self.start not in STARTS:
             raise UnknownNameError("start", self.start, STARTS)
         self._check_learner(dev)
-        if not hasattr(self.model, "lower"):
+        if not hasattr(self.model, "lower") and getattr(self.model, "emissions", "table") == "table":
             raise DataError(
-                f"GE is for log-linear models, MaxEnt or CRF, but the model is a {type(self.model).__name__}"
+                "GE is for log-linear models, such as MaxEnt and CRF, and for HMM(..., emissions='features'), but the "
+                f"model is a {type(self.model).__name__} without feature weights"
             )
         self._check_whole(max_iter=1, max_evaluations=1, checkpoint_every=1, random_state=0)
         self._check_within(tol=(0.0, np.inf), projection_tol=(1e-15, np.inf))

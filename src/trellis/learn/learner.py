@@ -262,18 +262,25 @@ class ProjectedLearner(Learner):
         return None if self.checkpoint is None else UNBOUNDED
 
     def _projection_loop(
-        self, training: Training, step: Any, *, score: Callable[[], float] | None = None, **changes: Any
+        self,
+        training: Training,
+        step: Any,
+        *,
+        score: Callable[[], float] | None = None,
+        falls: bool = False,
+        **changes: Any,
     ) -> Loop:
         """The rounds of an E-step, which has ``rows``, that train the model of a training in place.
 
-        score : the development metric;  changes : settings that are not this learner's
+        score : the development metric;  falls : whether the objective may fall
+        changes : settings that are not this learner's
         """
         self.model_ = training.model
         return self._loop_of(
             step, score=None if score is None else lambda _: score(),
             known=None if self.checkpoint is None else self._known(training.batch, constraints=step.rows),
             # projections that are stopped early give a bound, which may fall
-            rises=self.max_evaluations >= PATIENT and getattr(training.model, "rises", True),
+            rises=not falls and self.max_evaluations >= PATIENT and getattr(training.model, "rises", True),
             beta=None if training.use_labelled else self.beta,
             unsolved=f"KKT residual; projection_tol {self.projection_tol:g}). Allow more `max_evaluations` than "
             f"{self.max_evaluations}, raise `projection_tol`, or give the constraint slack or a penalty",
