@@ -5,9 +5,8 @@ import pytest
 
 from tests.align.toy import toy_text
 from trellis.apps.align.aligner import Aligner
-from trellis.apps.align.constraint_sets import CONSTRAINTS, constraints_of
+from trellis.apps.align.constraint_sets import CONSTRAINTS, constraints_of, read_links
 from trellis.constraints import backward, count, each, forward, links
-from trellis.constraints.links import read_links
 from trellis.errors import ConstraintError, TrellisError
 
 AGREEMENT = forward.links == backward.links

@@ -199,7 +199,7 @@ def test_constraints_say_what_they_mean_and_refuse_what_has_no_meaning():
         "in the backward direction, with a penalty of 2 per unit of violation (L1)."
     )
     assert BIJECTIVE[0].code() == "forward.links(source=each) <= 1"
-    with pytest.raises(ConstraintError, match="source=each"):
+    with pytest.raises(ConstraintError, match="source= takes each"):
         links(source=3)
     with pytest.raises(ConstraintError, match="different scopes"):
         _ = forward.links == backward.links(source=each)

@@ -191,9 +191,9 @@ def _groups(constraint: IntArray, strengths: list[Strength]) -> Groups:
 
 def _refuse_dead_slots(forbidden: Forbidden, names: tuple[str, ...], context: Context) -> None:
     """Raise if forbidden parts leave a slot without a label: which constraints do it, and what slack would undo it."""
-    k, n = context.n_labels, context.n_slots
     if not context.parts.has_labels or not len(forbidden):
         return
+    k, n = context.n_labels, context.n_slots
     every = context.parts.label(np.arange(n, dtype=np.int64)[:, None], np.arange(k, dtype=np.int64))
     dead = np.flatnonzero(forbidden.contains(every).all(axis=1))
     if len(dead) == 0:

@@ -68,6 +68,13 @@ class Context:
                 f"this constraint refers to tokens and their labels, but these {self.parts.outputs_are} have none"
             )
 
+    def side(self, number: int) -> Context:
+        """The source words (0) or the target words (1) of a batch of pairs, for conditions on what links join."""
+        words = getattr(self.batch, "words", None)
+        if words is None:
+            raise ConstraintError(f"the words of these {self.parts.outputs_are} are not at hand for conditions on them")
+        return Context(words(number), self.labels, self.parts)
+
     def column(self, name: str) -> Column:
         """What is observed of each token."""
         self._check_tokens()

@@ -52,7 +52,7 @@ DEEPEST, OPERATIONS = 50, 2000
 LARGEST = 1e15
 """Numbers beyond it (or beyond it below 0) are not counts or shares of anything."""
 
-METHODS = frozenset({"between", "implies", "isin", "matches", "per"})
+METHODS = frozenset({"between", "implies", "in_order", "isin", "matches", "per"})
 ATTRIBUTES = frozenset({"first", "from_end", "last", "links"})
 NAMES = frozenset({
     "arcs", "at_least", "at_most", "backward", "changed", "column", "count", "counts_like", "dictionary", "each",

@@ -181,8 +181,7 @@ class LinkRows:
 
     def _links(self, parts: Parts) -> tuple[Parts, IntArray]:
         member = _member(parts, self.terms[0][0])[0]
-        every = member.linked_words()[0] if self.links is None else self.links
-        return member, np.arange(len(every)) if self.links is None else self.links
+        return member, member.linked_words()[0] if self.links is None else self.links
 
     def _units(self, parts: Parts) -> tuple[IntArray, int, IntArray]:
         """The row of each link that counts, how many rows there are, and a link (by its place) of each row."""
@@ -190,7 +189,7 @@ class LinkRows:
         if self.unit == Unit.LINK:
             every = np.arange(len(links))
             return every, len(links), every
-        word = member.linked_words()[self.unit - 1][links]
+        word = member.linked_words()[self.unit][links]
         present, example, row = np.unique(word, return_index=True, return_inverse=True)
         return row, len(present), example
 

@@ -1,18 +1,19 @@
-"""Constraints on links between words, in expectation under the alignments of one direction or of two.
+"""Constraints on links between words or characters, of one alignment, or in expectation of those of two directions.
 
     forward.links == backward.links            both directions link the same words       (Ganchev et al. 2010, sec. 5.3)
     forward.links(source=each) <= 1            a source word has at most one link        (sec. 5.2)
     links(target=each) >= 0.5                  the same of an alignment by itself
     forward.links().per("corpus") <= 900       links counted in every pair, or over the corpus
+    links(source=word == "a", target=word.isin("b", "c")) <= 0      links between words that meet conditions
+    links.in_order()                           no two links cross
     trusted(links=..., at_least=0.9)           given links hold: see :mod:`given`
 
 ``forward`` and ``backward`` are the first and the second member of a joint structure: p(target | source), in which
-target words choose, and p(source | target).
+target words choose, and p(source | target). Two segments side by side link each word of the one with each of the other.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
@@ -24,9 +25,10 @@ from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context, RowBlock
 from trellis.constraints.implicit import LinkRows, Unit
 from trellis.constraints.rows import COUPLING
-from trellis.constraints.strength import penalty, slack
-from trellis.data.ragged import IntArray
+from trellis.constraints.rule import Rule
+from trellis.data.ragged import FloatArray, IntArray
 from trellis.errors import ConstraintError
+from trellis.structures.parts import Parts
 
 
 class Each:
@@ -47,23 +49,29 @@ class LinkCount:
     """Expected links: of every two words, of every word of a side, of a sentence pair, or of the corpus.
 
     member : of a joint structure, None: an alignment by itself;  scope : a Unit, "instance" or "corpus"
+    ends : conditions that the source and the target word of a link must meet, None: any word
     """
 
     member: int | None
     scope: Unit | str = Unit.LINK
+    ends: tuple[Rule | None, Rule | None] = (None, None)
 
     def __call__(self, *, source: Any = None, target: Any = None) -> LinkCount:
-        """Links of each source word, of each target word, or without either of the whole sentence pair."""
-        for side in (source, target):
-            if side is not None and not isinstance(side, Each):
-                raise ConstraintError(
-                    f"links are counted for each word: write source=each or target=each, not {side!r}"
-                )
-        if source is not None and target is not None:
-            return replace(self, scope=Unit.LINK)
-        if source is None and target is None:
-            return replace(self, scope="instance")
-        return replace(self, scope=Unit.SOURCE if source is not None else Unit.TARGET)
+        """Links of each source word, of each target word, or without either of the whole sentence pair.
+
+        source, target : ``each``, or a condition on the word such as ``word == "a"``
+        """
+        for name, side in (("source", source), ("target", target)):
+            if side is not None and not isinstance(side, Each) and not getattr(side, "observed", False):
+                raise ConstraintError(f"{name}= takes each, or a condition such as word == 'the', not {side!r}")
+        by_source, by_target = isinstance(source, Each), isinstance(target, Each)
+        one_side = Unit.SOURCE if by_source else Unit.TARGET if by_target else "instance"
+        ends = None if by_source else source, None if by_target else target
+        return replace(self, scope=Unit.LINK if by_source and by_target else one_side, ends=ends)
+
+    def in_order(self) -> LinkOrder:
+        """Links do not cross: of two, the one with the later source word has no earlier target word."""
+        return LinkOrder(self.member)
 
     def per(self, scope: str) -> LinkCount:
         """All links of every "instance", or of the "corpus"."""
@@ -72,16 +80,29 @@ class LinkCount:
         return replace(self, scope=scope)
 
     def code(self) -> str:
-        name = _SIDES[self.member]
+        name, sides = _SIDES[self.member], (Unit.SOURCE, Unit.TARGET)
         if self.scope == Unit.LINK:
             return name
-        if isinstance(self.scope, Unit):
-            return f"{name}({'source' if self.scope == Unit.SOURCE else 'target'}=each)"
-        return f"{name}()" if self.scope == "instance" else f"{name}().per('corpus')"
+        given = [each if self.scope == side else end for side, end in zip(sides, self.ends, strict=True)]
+        named = zip(("source", "target"), given, strict=True)
+        called = f"{name}({', '.join(f'{side}={what!r}' for side, what in named if what is not None)})"
+        return f"{called}.per('corpus')" if self.scope == "corpus" else called
 
     def english(self) -> str:
         what = "the probability of a link" if self.scope == Unit.LINK else "the expected number of links"
+        for way, end in zip(("from", "to"), self.ends, strict=True):
+            what += "" if end is None else f" {way} words where {end.english()}"
         return what if self.member is None else f"{what} in the {('forward', 'backward')[self.member]} direction"
+
+    def entries(self, context: Context) -> LinkEntries:
+        """The links that count."""
+        parts, first = _member(context.parts, self.member)
+        part, source, target = parts.linked_words()
+        kept = np.ones(len(part), np.bool_)
+        for side, (end, words) in enumerate(zip(self.ends, (source, target), strict=True)):
+            if end is not None:
+                kept &= end.holds(context.side(side))[words]
+        return LinkEntries(first + part[kept], source[kept], target[kept])
 
     def where(self) -> str:
         if isinstance(self.scope, Unit):
@@ -126,6 +147,15 @@ class LinkDirection:
         return LinkCount(self.member)
 
 
+@dataclass(frozen=True)
+class LinkEntries:
+    """Links by their parts and words (n,): places in the flat texts of both sides."""
+
+    part: IntArray
+    source: IntArray
+    target: IntArray
+
+
 forward, backward = LinkDirection(0), LinkDirection(1)
 links = LinkCount(None)
 
@@ -149,42 +179,94 @@ class LinkComparison(Constraint):
 
     def blocks(self, context: Context) -> Sequence[RowBlock | LinkRows]:
         factor = -1.0 if self.sign == ">=" else 1.0
-        terms: tuple[tuple[int | None, float], ...] = ((self.left.member, factor),)
+        compared: list[tuple[LinkCount, float]] = [(self.left, factor)]
         bound = 0.0
         if isinstance(self.right, LinkCount):
-            terms += ((self.right.member, -factor),)
+            compared.append((self.right, -factor))
         else:
             bound = factor * self.right
-        if isinstance(self.left.scope, Unit):
-            rows = LinkRows(0, terms, self.left.scope, bound, self.sign == "==", self.strength)
-            rows.written(context.parts.shard(0, 0))  # parts without links refuse now
-            return [rows]
-        return [self._counted(context, terms, bound)]
+        parts = _member(context.parts, self.left.member)[0]
+        plain = all(count.ends == (None, None) for count, _ in compared)
+        if isinstance(self.left.scope, Unit) and plain and parts.has_many_links:
+            terms = tuple((count.member, sign) for count, sign in compared)
+            return [LinkRows(0, terms, self.left.scope, bound, self.sign == "==", self.strength)]
+        return [self._counted(context, [(count.entries(context), sign) for count, sign in compared], bound)]
 
-    def _counted(self, context: Context, terms: tuple[tuple[int | None, float], ...], bound: float) -> RowBlock:
-        part, value = [], []
-        for member, sign in terms:
-            parts, first = (context.parts, 0) if member is None else context.parts.member(member)
-            found = first + np.arange(len(parts.linked_words()[0]), dtype=np.int64)
-            part.append(found)
-            value.append(np.full(len(found), sign))
-        every, coefficient = np.concatenate(part), np.concatenate(value)
-        n, corpus = len(context.batch), self.left.scope == "corpus"
-        row = np.zeros(len(every), np.int64) if corpus else context.parts.instance_of(every)
-        order = np.lexsort((every, row))
-        sign = -1 if self.sign == ">=" else 1
-        return RowBlock(
-            row=row[order],
-            part=every[order],
-            coefficient=coefficient[order],
-            bound=np.full(1 if corpus else n, bound),
-            equality=self.sign == "==",
-            instance=np.full(1, COUPLING) if corpus else np.arange(n, dtype=np.int64),
-            sign=sign,
-            offset=np.zeros(1 if corpus else n),
-            subject=self.left.english(),
-            where=lambda r: "the corpus" if corpus else f"instance {context.batch.first + r}",
-        )
+    def _counted(self, context: Context, terms: list[tuple[LinkEntries, float]], bound: float) -> RowBlock:
+        part = np.concatenate([links.part for links, _ in terms])
+        source, target = (np.concatenate([getattr(one, side) for one, _ in terms]) for side in ("source", "target"))
+        coefficient = np.concatenate([np.full(len(links.part), sign) for links, sign in terms])
+        owner, n = context.parts.instance_of(part), len(context.batch)
+        match self.left.scope:
+            case Unit.LINK:
+                words, row = np.unique(source * (target.max(initial=0) + 1) + target, return_inverse=True)
+            case Unit.SOURCE | Unit.TARGET as unit:
+                words, row = np.unique(source if unit == Unit.SOURCE else target, return_inverse=True)
+            case "corpus":
+                words, row, owner = np.zeros(1), np.zeros(len(part), np.int64), np.full(len(part), COUPLING)
+            case _:
+                words, row = np.arange(n), owner
+        instance = np.arange(len(words), dtype=np.int64) if self.left.scope == "instance" else np.full(len(words), -1)
+        instance[row] = owner
+        bounds = np.full(len(words), bound)
+        return block_of(context, row, part, coefficient, bounds, instance, self, self.left.english())
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LinkOrder(Constraint):
+    """No two links cross: h(i, j) + h(k, l) <= 1 wherever i < k and l < j. Those of one part cannot cross."""
+
+    member: int | None
+    sign = "<="
+
+    def code(self) -> str:
+        return f"{_SIDES[self.member]}.in_order()"
+
+    def statement(self) -> str:
+        return "in every sentence pair no two links cross"
+
+    def blocks(self, context: Context) -> Sequence[RowBlock]:
+        links, crossing = LinkCount(self.member).entries(context), list[IntArray]()
+        owner = context.parts.instance_of(links.part)
+        order = np.argsort(owner, kind="stable")
+        for some in np.split(order, np.flatnonzero(np.diff(owner[order])) + 1):
+            i, j = links.source[some], links.target[some]
+            crossing.append(np.sort(links.part[some[np.argwhere((i[:, None] < i) & (j[:, None] > j))]], axis=1))
+        pairs = np.unique(np.concatenate([np.zeros((0, 2), np.int64), *crossing]), axis=0)
+        pairs = pairs[pairs[:, 0] < pairs[:, 1]]
+        row, part = np.repeat(np.arange(len(pairs)), 2), pairs.ravel()
+        instance, bound = context.parts.instance_of(pairs[:, 0]), np.ones(len(pairs))
+        return [block_of(context, row, part, np.ones(len(part)), bound, instance, self, "the number of crossing links")]
+
+
+def block_of(
+    context: Context,
+    row: IntArray,
+    part: IntArray,
+    coefficient: FloatArray,
+    bound: FloatArray,
+    instance: IntArray,
+    compared: Any,
+    subject: str,
+) -> RowBlock:
+    """Rows of a comparison; coefficients of entries with the same row and part add up."""
+    size = context.parts.n_parts
+    cell, at = np.unique(row * size + part, return_inverse=True)
+    summed = np.bincount(at, coefficient, minlength=len(cell)).astype(np.float64, copy=False)
+
+    def where(number: int) -> str:
+        own = int(instance[number])
+        return "the corpus" if own == COUPLING else f"instance {context.batch.first + own}"
+
+    return RowBlock(
+        row=cell // size, part=cell % size, coefficient=summed, bound=bound, equality=compared.sign == "==",
+        instance=instance, sign=-1 if compared.sign == ">=" else 1,
+        offset=np.zeros(len(bound)), subject=subject, where=where,
+    )  # fmt: skip
+
+
+def _member(parts: Parts, number: int | None) -> tuple[Parts, int]:
+    return (parts, 0) if number is None else parts.member(number)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -216,48 +298,3 @@ class TrustedLinks(Constraint):
             return np.unique(self.given.astype(np.int64))
         rows = enumerate(context.given_here(self.given, "links", "pairs"))
         return np.unique(np.array([parts.link_within(n, i, j) for n, row in rows for i, j in row], np.int64))
-
-
-_COUNT = r"(?:(forward|backward)\.)?links(\((?:source=each|target=each)?\)|\(\)\.per\('corpus'\))?"
-_COMPARED = re.compile(rf"{_COUNT} (<=|>=|==) (?:{_COUNT}|(-?\d[\d.e+-]*))")
-_WITH_STRENGTH = re.compile(r"\((.*)\)\.(slack|penalty)\((\d[\d.e+-]*)(?:, '(l1|l2|linf|squared)')?\)")
-
-
-def read_links(code: str) -> LinkComparison:
-    """The constraint on links that is written so, as files of models hold it; the inverse of ``repr``.
-
-    >>> read_links("(forward.links(source=each) <= 1).penalty(2.5)")
-    (forward.links(source=each) <= 1).penalty(2.5)
-    """
-    strong = _WITH_STRENGTH.fullmatch(code)
-    found = _COMPARED.fullmatch(strong[1] if strong else code)
-    if found is None:
-        raise ConstraintError(
-            f"{code!r:.100} is not a constraint on links: write, for example, 'forward.links == backward.links' or "
-            "'(forward.links(source=each) <= 1).penalty(2)'"
-        )
-    left, right = _count(found[1], found[2]), _count(found[4], found[5])
-    compared = {"<=": left.__le__, ">=": left.__ge__, "==": left.__eq__}[found[3]]
-    constraint = compared(right if found[6] is None else _number(found[6]))
-    if strong is None:
-        return constraint
-    made = {"slack": slack, "penalty": penalty}[strong[2]]
-    return constraint.with_strength(made(_number(strong[3]), *filter(None, [strong[4]])))
-
-
-def _count(side: str | None, scope: str | None) -> LinkCount:
-    member = None if side is None else ("forward", "backward").index(side)
-    scopes: dict[str | None, Unit | str] = {
-        None: Unit.LINK,
-        "(source=each)": Unit.SOURCE,
-        "(target=each)": Unit.TARGET,
-        "()": "instance",
-    }
-    return LinkCount(member, scopes.get(scope, "corpus"))
-
-
-def _number(written: str) -> float:
-    try:
-        return float(written)
-    except ValueError:
-        raise ConstraintError(f"{written!r:.40} is not a number") from None

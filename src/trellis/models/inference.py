@@ -137,11 +137,17 @@ class Inference:
         return {}
 
     def accuracy(self, outputs: Any = None) -> float:
-        """Share of the batch's known labels that the outputs have, by weight.
+        """Share of the batch's known labels, or parts of known alignments, that the outputs have, by weight.
 
         outputs : others than the best ones, such as ``marginal_argmax``
         """
-        return accuracy(self.batch, self.outputs if outputs is None else outputs)
+        found = self.outputs if outputs is None else outputs
+        if isinstance(self.batch.labels, np.ndarray):
+            return accuracy(self.batch, found)
+        loss, weights = self.model.parts(self.batch).hamming(self.batch.labels), self.batch.weights
+        if not weights @ loss.constant > 0:
+            raise DataError("no alignment is known with a positive weight, so there is no accuracy")
+        return 1.0 - float(weights @ loss.of(found) / (weights @ loss.constant))
 
     def _joined(self, pieces: list[Any]) -> Any:
         """Outputs of the batch from those of its shards."""

@@ -48,6 +48,7 @@ class AlignmentParts(BlockParts):
     forward: bool = True
     kind = "alignment"
     outputs_are = "word alignments"
+    has_many_links = True
 
     @cached_property
     def link_offsets(self) -> IntArray:
@@ -98,13 +99,13 @@ class AlignmentParts(BlockParts):
         """The part "the observed word, by its place in the flat text, has no link"."""
         return self.n_links + observed
 
-    def linked_words(self) -> tuple[IntArray, IntArray]:
+    def linked_words(self) -> tuple[IntArray, IntArray, IntArray]:
         lengths = np.diff(self.source_offsets), np.diff(self.target_offsets)
         width = np.repeat(lengths[1], lengths[0])
         source = np.repeat(np.arange(int(self.source_offsets[-1]), dtype=np.int64), width)
         pair = np.repeat(np.arange(self.n_instances), lengths[0] * lengths[1])
         within = np.arange(self.n_links) - self.link_offsets[pair]
-        return source, self.target_offsets[pair] + within % np.maximum(lengths[1][pair], 1)
+        return np.arange(self.n_links), source, self.target_offsets[pair] + within % np.maximum(lengths[1][pair], 1)
 
     def place_of(self, parts: IntArray) -> IntArray:
         """The observed word: it has one link, or none."""

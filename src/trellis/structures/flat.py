@@ -80,6 +80,13 @@ class FlatScores(Structure):
     def flat(self) -> Self:
         return self._over(np.where(self.value > -np.inf, 0.0, -np.inf))
 
+    def clamp(self, known: Any) -> Self:
+        """known : an output of each instance, None where it is not known"""
+        loss = self._parts.hamming(known)
+        forbidden = np.repeat(loss.constant > 0, self._parts.sizes())
+        forbidden[loss.part] = False
+        return self._over(np.where(forbidden, -np.inf, self.value))
+
     def mean(self, other: Self, share: float = 0.5) -> Self:
         check_alike((len(self), len(self.value)), (len(other), len(other.value)), ("instances", "parts"))
         return self._over(share * self.value + (1.0 - share) * other.value)

@@ -21,7 +21,7 @@ import numpy as np
 
 from trellis.data.ragged import BoolArray, IntArray, offsets_of
 from trellis.errors import DataError
-from trellis.structures.flat import FlatParts
+from trellis.structures.linked import LinkedParts
 
 if TYPE_CHECKING:
     from trellis.structures.graph_match import GraphMatch
@@ -91,7 +91,7 @@ class Flat(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GraphMatchParts(FlatParts):
+class GraphMatchParts(LinkedParts):
     """Parts of the alignments of a batch of :class:`GraphPair`.
 
     >>> edge = np.array([[0, 1]])
@@ -130,6 +130,18 @@ class GraphMatchParts(FlatParts):
             offsets_of(sizes[:, 0]),
             offsets_of(sizes[:, 3]),
         )
+
+    def linked_words(self) -> tuple[IntArray, IntArray, IntArray]:
+        return self.flat.pair, *self.flat.words.T
+
+    def link_places(self, parts: IntArray) -> tuple[IntArray, ...]:
+        """The word on either side."""
+        places = []
+        for words, deleted in zip(self.flat.words.T, (self.flat.one, self.flat.two), strict=True):
+            place = np.arange(self.n_parts)
+            place[self.flat.pair] = deleted[words]
+            places.append(place[parts])
+        return tuple(places)
 
     def of(self, outputs: Any) -> IntArray:
         return self.of_pairs(self.pairs_of(outputs))

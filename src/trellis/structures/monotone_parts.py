@@ -23,14 +23,14 @@ import numpy as np
 
 from trellis.data.ragged import BoolArray, IntArray, offsets_of
 from trellis.errors import DataError
-from trellis.structures.flat import FlatParts
+from trellis.structures.linked import LinkedParts
 
 if TYPE_CHECKING:
     from trellis.structures.monotone import Monotone
 
 
 @dataclass(frozen=True)
-class MonotoneParts(FlatParts):
+class MonotoneParts(LinkedParts):
     """Steps of the monotone alignments of a batch of pairs.
 
     source, target : (n_instances,) how many characters each side has;  longest : of a segment
@@ -69,6 +69,26 @@ class MonotoneParts(FlatParts):
         i, j = np.divmod(point, self.target[instance] + 1)
         a, b = np.divmod(step + 1, self.longest + 1)
         return instance, i - a, a, j - b, b
+
+    def linked_words(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Each character of a segment is linked to each one of the segment beside it."""
+        instance, i, a, j, b = self.segments(np.arange(self.n_parts))
+        step = np.flatnonzero((i >= 0) & (j >= 0) & (a > 0) & (b > 0))
+        part, first = np.repeat(step, (a * b)[step]), offsets_of((a * b)[step])
+        within = np.arange(first[-1]) - np.repeat(first[:-1], (a * b)[step])
+        row, column = np.divmod(within, b[part])
+        source, target = offsets_of(self.source)[instance] + i, offsets_of(self.target)[instance] + j
+        return part, source[part] + row, target[part] + column
+
+    def link_places(self, parts: IntArray) -> tuple[IntArray, ...]:
+        """The last character of the segment on either side; steps without one go by the point where they end."""
+        instance, i, a, j, b = self.segments(parts)
+        points, sizes = self.n_parts, (self.source, self.target)
+        ends = ((i + a, a), (j + b, b))
+        return tuple(
+            np.where(length > 0, points + offsets_of(size + 1)[instance] + end, parts // self.n_steps)
+            for (end, length), size in zip(ends, sizes, strict=True)
+        )
 
     def of(self, outputs: Any) -> IntArray:
         return self._used(outputs)[0]

@@ -42,6 +42,8 @@ class Parts(ABC):
     """Whether there are parts that say of a slot that a field begins there beside another one of its label."""
     segment_lengths = 0
     """Segments of 1, 2, ... up to so many tokens have parts of their own; the last one is also that of longer ones."""
+    has_many_links = False
+    """Whether the first parts are links, one of every two words: so many that rows about them are not written out."""
     has_variables = False
     """Whether slots are variables of several kinds, each with labels of its own."""
 
@@ -202,8 +204,8 @@ class Parts(ABC):
         """The same for places in the two sentences of one instance."""
         self._refuse("links between words")
 
-    def linked_words(self) -> tuple[IntArray, IntArray]:
-        """Of each link part, which are the first parts, the source and the target word: places in the flat texts."""
+    def linked_words(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Links, each by its part, source and target word: places in the flat texts. A part may stand for several."""
         self._refuse("links between words")
 
     def arc_within(self, instance: int, head: int, child: int) -> int:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from trellis.apps.align.hints import Hint
 from trellis.constraints import Constraint, backward, each, forward, trusted
-from trellis.constraints.links import LinkComparison, read_links
-from trellis.constraints.strength import Kind
+from trellis.constraints.expression import read_constraint
+from trellis.constraints.links import LinkComparison, LinkCount
+from trellis.constraints.strength import Kind, penalty, slack
 from trellis.data.checks import is_list
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import ConstraintError, DataError, UnknownNameError
 
 CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
     "none": (),
@@ -19,6 +21,8 @@ CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
 }
 HINT_PRICE = 12.0
 """What a unit of violation of given links costs, in nats."""
+
+_WITH_STRENGTH = re.compile(r"\((.*)\)\.(slack|penalty)\((\d[\d.e+-]*)(?:, '(l1|l2|linf|squared)')?\)")
 
 ConstraintSet = str | Sequence[Constraint | str]
 """A name, or constraints; files hold each of them as it is written."""
@@ -46,11 +50,36 @@ def _checked(given: Constraint | str) -> Constraint:
             f"{one!r:.100} is not a constraint on alignments: compare links of each word, forward.links(source=each) "
             "<= 1, or of the sentence pair, forward.links() >= 1"
         )
+    if any(isinstance(side, LinkCount) and any(side.ends) for side in (one.left, one.right)):
+        raise DataError(f"{one!r:.100} has a condition on words, which constraints of an aligner cannot have")
     if one.left.scope == "corpus":
         raise DataError(f"{one!r:.100} spans sentence pairs: an aligner's constraints must hold within each pair")
     if one.strength.kind == Kind.LEARNED:
         raise DataError(f"{one!r:.100} has a penalty that is not known yet: give it a slack or a penalty")
     return one
+
+
+def read_links(code: str) -> LinkComparison:
+    """The constraint on links that is written so, as files of models hold it; the inverse of ``repr``.
+
+    >>> read_links("(forward.links(source=each) <= 1).penalty(2.5)")
+    (forward.links(source=each) <= 1).penalty(2.5)
+    """
+    strong = _WITH_STRENGTH.fullmatch(code)
+    found = read_constraint(strong[1] if strong else code)
+    if not isinstance(found, LinkComparison):
+        raise ConstraintError(
+            f"{code!r:.100} is not a constraint on links: write, for example, 'forward.links == backward.links' or "
+            "'(forward.links(source=each) <= 1).penalty(2)'"
+        )
+    if strong is None:
+        return found
+    try:
+        amount = float(strong[3])
+    except ValueError:
+        raise ConstraintError(f"{strong[3]!r:.40} is not a number") from None
+    made = {"slack": slack, "penalty": penalty}[strong[2]]
+    return found.with_strength(made(amount, *filter(None, [strong[4]])))
 
 
 def with_hints(given: ConstraintSet, hints: Sequence[Sequence[Hint]] | None, reliability: float) -> list[Constraint]:

@@ -50,6 +50,10 @@ SETTINGS = FieldOptions(
 def train(
     pairs: Annotated[str, typer.Argument(help="Pairs, `left TAB right TAB 1 or 0`; without answers, all names match.")],
     save: Annotated[str, SAVE],
+    rules: Annotated[
+        str | None,
+        file_option("--rules", help="Rules on alignments (TOML), described in docs/matching.md.", panel=KNOWLEDGE),
+    ] = None,
     dev: Annotated[
         str | None, file_option("--dev", help="Development set. Its accuracy is shown; pairs with answers.")
     ] = None,
@@ -71,15 +75,16 @@ def train(
     from trellis.apps.match.matcher import Matcher, longest_of
     from trellis.apps.parse.parser import Parser
     from trellis.apps.parse.tagger import Tagger
+    from trellis.constraints import read_rules
     from trellis.data.pair_files import read_pairs
 
     check_files(
-        {"pairs": pairs, "--dev": dev, "--parser": parser, "--tagger": tagger},
+        {"pairs": pairs, "--rules": rules, "--dev": dev, "--parser": parser, "--tagger": tagger},
         {"--save": save, "--history": history},
     )
     made = Matcher(
-        parser=None if parser is None else Parser.load(parser), tagger=None if tagger is None else Tagger.load(tagger),
-        verbose=not quiet, **settings,
+        rules=() if rules is None else list(read_rules(rules)), parser=None if parser is None else Parser.load(parser),
+        tagger=None if tagger is None else Tagger.load(tagger), verbose=not quiet, **settings,
     )  # fmt: skip
     made.check_settings()
     given = read_pairs(pairs, longest=longest_of(made.kind))

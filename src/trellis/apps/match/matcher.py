@@ -17,6 +17,7 @@ sec. 6.1). That alignment is the guess that is kept while the answers are learne
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 
 from trellis.apps.parse.parser import Parser
 from trellis.apps.parse.tagger import Tagger
+from trellis.constraints import read_rules
 from trellis.data.document import Document
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.data.tokens import tokenise
@@ -121,6 +123,9 @@ class Matcher(SavedEstimator):
         sentences.
     inner_tol : float or None, default=None
         Relative duality gap of each round. Default: 0.05 for names, 0.002 for sentences.
+    rules : path or list of Constraint, default=()
+        Constraints on alignments, in training and prediction: a rules file, or constraints such as
+        ``links(source=each) <= 1``.
     random_state : int or None, default=0
         Seed of random pairs.
 
@@ -163,11 +168,12 @@ class Matcher(SavedEstimator):
     max_iter: int = 10
     tol: float | None = None
     inner_tol: float | None = None
+    rules: Any = ()
     random_state: int | None = 0
     n_jobs: int | None = None
     verbose: bool = False
 
-    not_saved = (*SavedEstimator.not_saved, "parser", "tagger", "wordnet")
+    not_saved = (*SavedEstimator.not_saved, "parser", "tagger", "wordnet", "rules")
     saved: ClassVar = {
         "learner": Member("learner_", LCLR, "learner_"),
         "parser": Member("parser", Parser, "parser_", optional=True),
@@ -178,7 +184,10 @@ class Matcher(SavedEstimator):
         return hasattr(self, "learner_")
 
     def fit(self, X: Iterable[Pair], y: Any = None) -> Self:
-        """Learn from pairs of texts, and whether each of them matches: 1 or −1. Without answers all match."""
+        """Learn from pairs of texts, and whether each of them matches: 1 or −1. Without answers all match.
+
+        Numbers between −1 and 1 are answers of less weight.
+        """
         self._check_types()
         self._check_settings()
         pairs = check_pairs(X)
@@ -197,7 +206,8 @@ class Matcher(SavedEstimator):
             model = GraphPairs(
                 wordnet=self.wordnet, first_guess=self.first_guess, keep_guess=self.keep_guess, one_sided=one_sided
             )
-        batch = self._guessed(model, pairs, answers)
+        rules = list(read_rules(self.rules)) if isinstance(self.rules, str | os.PathLike) else self.rules
+        batch = self._guessed(model, pairs, answers, rules)
         C, tol, inner_tol = (
             usual if given is None else given
             for given, usual in zip((self.C, self.tol, self.inner_tol), DEFAULTS[self.kind], strict=True)
@@ -205,7 +215,7 @@ class Matcher(SavedEstimator):
         if self.C is None and self.kind == "sentences" and self.method == "two-stage" and self.keep_guess:
             C *= TWICE
         self.learner_ = LCLR(
-            model, C=C, method=self.method, start="model", max_iter=self.max_iter, tol=tol, inner_tol=inner_tol,
+            model, rules, C=C, method=self.method, start="model", max_iter=self.max_iter, tol=tol, inner_tol=inner_tol,
             n_jobs=self.n_jobs, verbose=self.verbose,
         ).fit(batch, answers)  # fmt: skip
         self.history_ = self.learner_.history_
@@ -216,7 +226,7 @@ class Matcher(SavedEstimator):
         """Whether alignments are learned before the answers."""
         return self.kind == "sentences" and self.keep_guess and self.method != "two-stage"
 
-    def _guessed(self, model: Any, pairs: list[Pair], answers: IntArray) -> Any:
+    def _guessed(self, model: Any, pairs: list[Pair], answers: FloatArray, rules: Any) -> Any:
         """The pairs as a batch; the model has weights of a first guess, by rule or learned without the answers."""
         rng = generator(self.random_state)
         some = np.sort(rng.permutation(len(pairs))[: ALIGNED if self._aligns else 0]).tolist()
@@ -227,7 +237,7 @@ class Matcher(SavedEstimator):
         if unrelated:
             aligned = model.encode([*(prepared[i] for i in some), *prepared[len(pairs) :]])
             related = np.repeat([1, -1], [len(some), len(unrelated)])
-            learner = LCLR(model, start="model", n_jobs=self.n_jobs, verbose=self.verbose, **ALIGNING)
+            learner = LCLR(model, rules, start="model", n_jobs=self.n_jobs, verbose=self.verbose, **ALIGNING)
             batch = model.take_as_guess(learner.fit(aligned, related).model_.weights_, batch)
             model.guess(batch)
         return batch
@@ -255,7 +265,7 @@ class Matcher(SavedEstimator):
         pairs = check_pairs(X)
         if not pairs:
             raise DataError("there are no pairs, so there is no accuracy")
-        return float(np.mean(self.predict(pairs) == signs(y, len(pairs))))
+        return float(np.mean(self.predict(pairs) == np.sign(signs(y, len(pairs)))))
 
     def match(self, X: Iterable[Pair]) -> list[Match]:
         """The answer for each pair, with the alignment that it rests on."""
@@ -325,7 +335,7 @@ class Matcher(SavedEstimator):
         expected = StringPairs if self.kind == "names" else GraphPairs
         if not isinstance(self.learner_.model_, expected):
             raise DataError(f"a matcher of {self.kind} holds a model of the class {expected.__name__}")
-        self.history_ = self.learner_.history_
+        self.history_, self.rules = self.learner_.history_, self.learner_.constraints
 
 
 def _graph(tree: Document) -> SentenceGraph:

@@ -21,6 +21,7 @@ from trellis.constraints.each_label import few_labels_per
 from trellis.constraints.given import given, trusted
 from trellis.constraints.labels import dictionary, label, previous
 from trellis.constraints.linear_count import Count
+from trellis.constraints.links import each, links
 from trellis.constraints.relations import (
     counts_like,
     entities,
@@ -53,6 +54,7 @@ IF_SOME_KEYS = ("if_some_label", "if_all_labels", "if_no_label", "if_some_word",
 SCOPES = ("token", "sentence", "corpus", "word")
 END_KEYS = ("head_word", "head_column", "head_root", "child_word", "child_column")
 ARC_KEYS = (*END_KEYS, "direction", "distance", "given_heads", "ignore_case")
+LINK_KEYS = ("source_word", "source_column", "target_word", "target_column", "ignore_case", "per")
 ARGUMENT_KEYS = ("then_first", "then_second")
 
 
@@ -227,13 +229,34 @@ def _arcs(section: Section) -> Constraint:
 
 
 def _end(section: Section, end: str) -> Rule | None:
-    """The conditions on the head or on the child, joined by "and"."""
+    """The conditions on the word at this end of an arc or a link, joined by "and"."""
     fold, found = section.flag("ignore_case"), list[Rule]()
     if f"{end}_word" in section:
         found.append(word.isin(*section.texts(f"{end}_word"), ignore_case=fold))
     if f"{end}_column" in section:
         found.append(column_values(section, f"{end}_column", fold))
     return joined(found)
+
+
+def _links(section: Section) -> Constraint:
+    """How many links there are, of each word or of the pair, or that they do not cross."""
+    if section.choice("links", ("count", "in_order")) == "in_order":
+        for key in (*LINK_KEYS, *BOUND_KEYS):
+            if key in section:
+                section.fail(f"{key} is not allowed where links must be in order", key)
+        return links.in_order()
+    ends: dict[str, Any] = {"source": _end(section, "source"), "target": _end(section, "target")}
+    per = section.choice("per", ("pair", "source", "target")) if "per" in section else "pair"
+    if per != "pair":
+        if ends[per] is not None:
+            section.fail(f'per = "{per}" counts the links of every {per} word: leave out {per}_word', f"{per}_word")
+        ends[per] = each
+    bounds = [key for key in SIGNS if key in section]
+    if len(bounds) != 1 or "between" in section:
+        section.fail(f"the rule needs one of {', '.join(SIGNS)}; write two rules for two of them")
+    compared, bound = links(**ends), section.number(bounds[0])
+    sign = SIGNS[bounds[0]]
+    return compared <= bound if sign == "<=" else compared >= bound if sign == ">=" else compared == bound
 
 
 def _argument_types(section: Section) -> Constraint:
@@ -330,6 +353,7 @@ KINDS: tuple[RuleKind, ...] = (
         _transitions,
     ),
     RuleKind(("arcs",), (*ARC_KEYS, *BOUND_KEYS, *SCOPE_KEYS, *STRENGTH_KEYS), _arcs),
+    RuleKind(("links",), (*LINK_KEYS, *BOUND_KEYS, *STRENGTH_KEYS), _links),
     RuleKind(("dictionary",), ("ignore_case", *STRENGTH_KEYS), _dictionary),
     RuleKind(("targets",), ("ignore_case", *STRENGTH_KEYS), _targets),
     RuleKind(("few_labels_per",), ("penalty", "min_count"), _few_labels),

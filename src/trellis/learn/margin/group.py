@@ -190,7 +190,7 @@ def search_shard(
     model, part = ask.model, item.data
     rng = None if seed is None else np.random.default_rng(seed)
     scores: Structure = model.scores(part)
-    if ask.known and np.any(part.labels >= 0):
+    if ask.known and part.known:
         scores = scores.clamp(part.labels)
     parts = scores.parts
     loss = parts.hamming(part.labels) if ask.loss else None

@@ -72,6 +72,8 @@ class JLIS(IndirectLearner):
     ) -> Self:
         """Learn from instances with outputs (X, y) and from ``binary`` = (X', z) with answers −1 and +1.
 
+        Answers may all be of one kind where there are outputs; numbers between −1 and +1 are answers of less weight.
+
         sample_weight : of the instances of X, then of X';  dev : (X, y) whose score decides which round is kept
         """
         self._check_types()

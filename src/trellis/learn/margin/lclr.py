@@ -100,6 +100,11 @@ class LCLR(IndirectLearner):
         """Learn from instances and answers, −1 or +1; the score on ``dev`` = (X, y) decides which round is kept."""
         self._check_types()
         self._check_settings(dev)
+        if self.method == "two-stage" and self.start != "model":
+            raise DataError(
+                "training in two stages needs a model with weights to find structures: pass a trained one and "
+                "start='model'"
+            )
         first = getattr(self.model, "weights_", None)
         if self.start == "model" and first is None:
             name = type(self.model).__name__
@@ -112,11 +117,6 @@ class LCLR(IndirectLearner):
         super()._check_settings(dev)
         if self.method not in METHODS:
             raise UnknownNameError("method", self.method, METHODS)
-        if self.method == "two-stage" and self.start != "model":
-            raise DataError(
-                "training in two stages needs a model with weights to find structures: pass a trained one and "
-                "start='model'"
-            )
 
     def predict(self, X: Any, *, constrained: bool = True) -> IntArray:
         """The answers, −1 or +1."""
@@ -127,7 +127,7 @@ class LCLR(IndirectLearner):
         found = self.predict(X, constrained=constrained)
         if not len(found):
             raise DataError("there are no examples, so there is no accuracy")
-        return float(np.mean(found == signs(y, len(found))))
+        return float(np.mean(found == np.sign(signs(y, len(found)))))
 
     def best_structures(self, X: Any, *, constrained: bool = True) -> Any:
         found = self.infer(X, constrained=constrained)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.learn.margin.cutting_plane import CutState, CuttingPlane, Weights
+from trellis.learn.margin.group import Best
 from trellis.loop.step import S, Step, StepResult
 
 
@@ -79,7 +80,8 @@ class LatentStep(MarginStep[CutState]):
             solver.give(*solver.examples.given.given())
 
     def initial_state(self, gamma: float, rng: np.random.Generator) -> CutState:
-        """The first weights: from the given outputs that are all known; or from a heuristic; or as they are."""
+        """The first weights: from structures of positive examples that a start has found, or from the given outputs
+        that are all known, or from a heuristic, or as they are."""
         solver = self.solver
         solver.clear()
         self.value = np.inf
@@ -87,8 +89,16 @@ class LatentStep(MarginStep[CutState]):
             self.first.clear()
             self.first.give(*self.first.examples.given.given())
             self.first.solve(self.passes, rng)
+        given, _, positive = solver.examples.groups
+        if positive.batch.known:
+            if solver.examples.latent:
+                self._hold_given(rng)
+            rows, paid = positive.given()
+            solver.hold(2, Best(-paid, np.arange(len(positive)), rows, -paid))
+            solver.solve(self.passes, rng)
+            return solver.state()
         fixed, solver.fixed = solver.fixed, True  # yes/no examples count only where they have a structure held
-        if len(solver.examples.given) and not solver.examples.latent and not self.convex:
+        if len(given) and not solver.examples.latent and not self.convex:
             solver.solve(self.passes, rng)
         elif self.two_stage and not fixed:
             self._hold(rng, everything=True)
@@ -119,11 +129,15 @@ class LatentStep(MarginStep[CutState]):
     def _hold(self, rng: np.random.Generator, *, everything: bool = False) -> None:
         """Structures at the model's weights: of outputs known in part, of positive and perhaps of negative examples."""
         solver, drawn = self.solver, rng if self.solver.ties else None
-        given, negative, positive = solver.examples.groups
+        _, negative, positive = solver.examples.groups
         if solver.examples.latent:
-            found = given.search(known=True, rng=drawn)
-            solver.give(found.rows, -found.constant)
+            self._hold_given(rng)
         if len(positive):
             solver.hold(2, positive.search(rng=drawn))
         if everything and len(negative):
             solver.hold(1, negative.search(rng=drawn))
+
+    def _hold_given(self, rng: np.random.Generator) -> None:
+        """The best of the outputs that agree with what is given."""
+        found = self.solver.examples.given.search(known=True, rng=rng if self.solver.ties else None)
+        self.solver.give(found.rows, -found.constant)

@@ -32,12 +32,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from trellis.data.arrays import ArrayOf, check_arrays
+from trellis.data.batch import Batch
 from trellis.data.checks import check_list, sides_of
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.data.weights import check_sample_weight
 from trellis.errors import DataError, UnknownNameError
-from trellis.models.matching.pair_model import Pair, PairBatch, PairModel, no_outputs
+from trellis.models.matching.pair_model import Pair, PairBatch, PairModel
 from trellis.models.matching.word_pairs import LIKENESS, Commonness, Named, PairDescription, Relations, SentenceGraph
 from trellis.models.matching.wordnet import WordNet, find_wordnet
 from trellis.models.state import SavedVocabulary, vocabulary_from_json, vocabulary_to_json
@@ -71,13 +72,15 @@ class GraphPairBatch(PairBatch):
     sides: IntArray = None  # type: ignore[assignment]
     closed: BoolArray = None  # type: ignore[assignment]
 
-    def take(self, numbers: IntArray) -> GraphPairBatch:
+    def _taken(self, numbers: IntArray) -> dict[str, Any]:
         rows = chosen(self.offsets, numbers)
-        return GraphPairBatch(
-            [self.pairs[i] for i in numbers.tolist()], offsets_of(self.lengths[numbers]), self.weights[numbers], 0,
-            tuple(self.graphs[i] for i in numbers.tolist()), self.features[rows], self.sides[numbers],
-            self.closed[rows],
-        )  # fmt: skip
+        graphs = tuple(self.graphs[i] for i in numbers.tolist())
+        return {
+            "graphs": graphs, "features": self.features[rows], "sides": self.sides[numbers], "closed": self.closed[rows]
+        }  # fmt: skip
+
+    def words(self, side: int) -> Batch:
+        return Batch.from_sentences([pair[side].split(" ") for pair in self.pairs])
 
 
 class _GraphPairsHeader(TypedDict):
@@ -134,10 +137,13 @@ class GraphPairs(PairModel):
     # text in
 
     def encode(self, X: Any, y: Any = None, weights: Any = None, fit: bool = False) -> GraphPairBatch:
-        """X : pairs of texts or of :class:`SentenceGraph`, or a batch of them, which is itself;  weights : (n,)."""
-        no_outputs(y)
+        """X : pairs of texts or of :class:`SentenceGraph`, or a batch of them, which is itself;  weights : (n,).
+
+        y : alignments as numbers (i, j) of words that are mapped, from 0; None where one is not given
+        """
         if isinstance(X, GraphPairBatch):
-            return X if weights is None else replace(X, weights=check_sample_weight(weights, len(X)))
+            same = X if weights is None else replace(X, weights=check_sample_weight(weights, len(X)))
+            return self._with_given(same, y)
         pairs = [_sentences(i, pair) for i, pair in enumerate(check_list(X, "pairs of sentences"))]
         if fit:
             self._check_settings()
@@ -160,10 +166,22 @@ class GraphPairs(PairModel):
         texts = [(" ".join(one.words), " ".join(two.words)) for one, two in pairs]
         batch = GraphPairBatch(
             texts, offsets_of(sum(graph.sizes) for graph in graphs),
-            check_sample_weight(weights, len(pairs)), 0, tuple(graphs),
-            self._matrix(named), sides, np.concatenate([np.zeros(0, np.bool_), *closed]),
+            check_sample_weight(weights, len(pairs)), graphs=tuple(graphs), features=self._matrix(named), sides=sides,
+            closed=np.concatenate([np.zeros(0, np.bool_), *closed]),
         )  # fmt: skip
-        return self._with_guess(batch)
+        return self._with_given(self._with_guess(batch), y)
+
+    def _output(self, batch: GraphPairBatch, number: int, alignment: Any) -> IntArray:
+        to = np.full(int(batch.sides[number, 0]), -1, np.int64)
+        allowed = set(map(tuple, batch.graphs[number].pairs.tolist()))
+        for one in map(tuple, alignment):
+            if one not in allowed or to[one[0]] >= 0 or one[1] in to:
+                raise DataError(
+                    f"pair {number}: the words of the link {one!r:.40} given cannot be mapped to each other: links are "
+                    "(i, j), numbers of words from 0, a word has one link, and something must relate the two words"
+                )
+            to[one[0]] = one[1]
+        return to
 
     def _with_guess(self, batch: GraphPairBatch) -> GraphPairBatch:
         """The batch with the features of the guess's alignment, in place of those that it has."""

@@ -10,20 +10,22 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from scipy import sparse
 
 from trellis.data.arrays import ArrayOf, as_parameters
+from trellis.data.batch import Batch
 from trellis.data.checks import check_list, sides_of
-from trellis.data.ragged import BoolArray, FloatArray, IntArray
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError
 from trellis.models.saving import SavedEstimator
 
 Pair = tuple[str, str]
+B = TypeVar("B", bound="PairBatch")
 
 
 class Aligned(NamedTuple):
@@ -36,18 +38,18 @@ class Aligned(NamedTuple):
 
 @dataclass(frozen=True)
 class PairBatch(ABC):
-    """What learners ask of a batch of pairs; alignments are never given, so it has no labels.
+    """What learners ask of a batch of pairs.
 
     pairs : the two texts of each instance;  offsets : (n + 1,) how large each is, by which shards are cut
     weights : (n,);  first : the number of the first instance in the corpus
+    labels : the alignment of each, None where it is not given; empty where none is
     """
 
     pairs: Sequence[Pair]
     offsets: IntArray
     weights: FloatArray
     first: int = 0
-
-    labels: ClassVar[Any] = np.zeros(0, np.int32)
+    labels: tuple[Any, ...] = ()
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -59,11 +61,21 @@ class PairBatch(ABC):
     @property
     def complete(self) -> BoolArray:
         """(n,): whether the alignment of each is known."""
-        return np.zeros(len(self), np.bool_)
+        return np.array([one is not None for one in self.labels] or np.zeros(len(self)), np.bool_)
 
-    def with_labels(self, labels: None) -> Self:
-        """Itself: nothing is known."""
-        return self
+    @property
+    def known(self) -> bool:
+        """Whether any alignment is known."""
+        return bool(np.any(self.complete))
+
+    @property
+    def outputs(self) -> tuple[Any, ...]:
+        """What is known of the alignments, as structures take it."""
+        return self.labels
+
+    def with_labels(self, labels: Sequence[Any] | None) -> Self:
+        """The same pairs with other alignments; None: none known."""
+        return replace(self, labels=() if labels is None else tuple(labels))
 
     def instances(self, start: int, stop: int) -> Self:
         """Instances start..stop−1."""
@@ -71,9 +83,22 @@ class PairBatch(ABC):
         object.__setattr__(made, "first", self.first + start)
         return made
 
-    @abstractmethod
     def take(self, numbers: IntArray) -> Self:
         """The instances with these numbers, in this order."""
+        listed = numbers.tolist()
+        return replace(
+            self, pairs=[self.pairs[i] for i in listed], offsets=offsets_of(self.lengths[numbers]),
+            weights=self.weights[numbers], first=0, labels=tuple(self.labels[i] for i in listed if self.labels),
+            **self._taken(numbers),
+        )  # fmt: skip
+
+    @abstractmethod
+    def _taken(self, numbers: IntArray) -> dict[str, Any]:
+        """The fields of its own of these instances."""
+
+    @abstractmethod
+    def words(self, side: int) -> Batch:
+        """The words, or characters, of the first (0) or second (1) text of each pair, for conditions of constraints."""
 
 
 class PairModel(SavedEstimator, ABC):
@@ -102,6 +127,19 @@ class PairModel(SavedEstimator, ABC):
         of_instance = (np.ones(len(used)), (parts.instance_of(used), np.arange(len(used))))
         rows = sparse.csr_matrix(of_instance, shape=(len(batch), len(used)))
         return sparse.csr_matrix(rows @ self.part_features(batch, used))
+
+    @abstractmethod
+    def _output(self, batch: Any, number: int, alignment: Any) -> Any:
+        """The output of a pair that an alignment stands for, as it is given by name."""
+
+    def _with_given(self, batch: B, y: Any) -> B:
+        """The batch with alignments that are given by name, None where they are not."""
+        if y is None:
+            return batch
+        given = list(check_list(y, "alignments"))
+        if len(given) != len(batch):
+            raise DataError(f"expected an alignment, or None, for each of {len(batch)} pairs but got {len(given)}")
+        return batch.with_labels([None if one is None else self._output(batch, i, one) for i, one in enumerate(given)])
 
     @abstractmethod
     def _shown(self, batch: Any, outputs: Any) -> tuple[list[list[Pair]], list[IntArray]]:
@@ -149,9 +187,3 @@ def check_pairs(X: Any) -> list[Pair]:
             raise DataError(f"pair {i}: expected two texts, got {pair!r:.80}")
         made.append((str(sides[0]), str(sides[1])))
     return made
-
-
-def no_outputs(y: Any) -> None:
-    """Refuse alignments that are given."""
-    if y is not None and any(one is not None for one in y):
-        raise DataError("alignments of pairs cannot be given: they are inferred")

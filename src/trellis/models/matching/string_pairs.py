@@ -23,12 +23,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from trellis.data.arrays import ArrayOf, check_arrays
+from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray, IntArray, offsets_of
 from trellis.data.weights import check_sample_weight
 from trellis.errors import DataError
 from trellis.models.arc_keys import key_of
 from trellis.models.kernels import segment_features as kernel
-from trellis.models.matching.pair_model import Pair, PairBatch, PairModel, check_pairs, no_outputs
+from trellis.models.matching.pair_model import Pair, PairBatch, PairModel, check_pairs
 from trellis.models.state import table_of_rows, used_rows
 from trellis.structures import Monotone, MonotoneParts
 
@@ -86,11 +87,11 @@ class StringPairBatch(PairBatch):
     sources: Strings = None  # type: ignore[assignment]
     targets: Strings = None  # type: ignore[assignment]
 
-    def take(self, numbers: IntArray) -> StringPairBatch:
-        return StringPairBatch(
-            [self.pairs[i] for i in numbers.tolist()], offsets_of(self.lengths[numbers]), self.weights[numbers], 0,
-            self.source[numbers], self.target[numbers], self.sources, self.targets,
-        )  # fmt: skip
+    def _taken(self, numbers: IntArray) -> dict[str, Any]:
+        return {"source": self.source[numbers], "target": self.target[numbers]}
+
+    def words(self, side: int) -> Batch:
+        return Batch.from_sentences([list(pair[side]) for pair in self.pairs])
 
     @property
     def sides(self) -> tuple[IntArray, IntArray]:
@@ -124,13 +125,16 @@ class StringPairs(PairModel):
     # text in
 
     def encode(self, X: Any, y: Any = None, weights: Any = None, fit: bool = False) -> StringPairBatch:
-        """X : pairs of strings, or a batch of them, which is itself;  weights : (n,)."""
-        no_outputs(y)
+        """X : pairs of strings, or a batch of them, which is itself;  weights : (n,).
+
+        y : alignments as :meth:`decode` gives them, segments side by side in order; None where one is not given
+        """
         if fit:
             self._check_settings()
             self._begin()
         if isinstance(X, StringPairBatch):
-            return X if weights is None else replace(X, weights=check_sample_weight(weights, len(X)))
+            own = X if weights is None else replace(X, weights=check_sample_weight(weights, len(X)))
+            return self._with_given(own, y)
         pairs = check_pairs(X)
         for i, pair in enumerate(pairs):
             if max(map(len, pair)) > MOST:
@@ -138,10 +142,29 @@ class StringPairs(PairModel):
                 raise DataError(f"pair {i}: {long[:20]!r}... has {len(long)} characters; at most {MOST} are allowed")
         (source, sources), (target, targets) = (self._strings([pair[side] for pair in pairs], side) for side in (0, 1))
         n = np.array([[len(a) + 1, len(b) + 1] for a, b in pairs], np.int64).reshape(-1, 2)
-        return StringPairBatch(
+        batch = StringPairBatch(
             pairs, offsets_of(n.prod(axis=1)), check_sample_weight(weights, len(pairs)),
-            0, source, target, sources, targets,
+            source=source, target=target, sources=sources, targets=targets,
         )  # fmt: skip
+        return self._with_given(batch, y)
+
+    def _output(self, batch: StringPairBatch, number: int, alignment: Any) -> IntArray:
+        """Points of the path; of segments without a partner that stand together, those of the source come first."""
+        segments = [tuple(one)[:2] for one in alignment]
+        if not all(len(one) == 2 and all(isinstance(side, str) for side in one) for one in segments):
+            raise DataError(f"pair {number}: an alignment is a list of segments (left, right), got {alignment!r:.60}")
+        whole = tuple("".join(segment[side] for segment in segments) for side in (0, 1))
+        if whole != batch.pairs[number]:
+            raise DataError(
+                f"pair {number}: the segments of the alignment given make {whole}, but the pair is "
+                f"{batch.pairs[number]}: give all of them in order, '' beside what has no partner"
+            )
+        group = np.cumsum([bool(left and right) for left, right in segments])
+        paired = [bool(left and right) for left, right in segments]
+        order = sorted(range(len(segments)), key=lambda k: (group[k], not paired[k], not segments[k][0]))
+        points = np.cumsum([[len(side) for side in segments[k]] for k in order], axis=0).reshape(-1, 2)
+        self.parts(batch.instances(number, number + 1)).of([points])  # too long a segment is refused
+        return points
 
     def _strings(self, strings: Sequence[str], side: int) -> tuple[IntArray, Strings]:
         """The number of each string among those that differ, and these."""
