@@ -60,13 +60,14 @@ def _checked(weights: FloatArray | None, offsets: IntArray) -> FloatArray:
     return found
 
 
-def _scaled(ctx: Any, grad: Any) -> tuple[Any, ...]:
+def scaled_gradient(ctx: Any, grad: Any) -> tuple[Any, ...]:
     """The gradients of the tensors, like them in type and place."""
     found = zip(ctx.marginals, ctx.like, strict=True)
     return tuple(torch.from_numpy(one).to(device, dtype) * grad for one, (device, dtype) in found)
 
 
-def _keep(ctx: Any, marginals: Arrays, tensors: Sequence[Any]) -> None:
+def keep_gradient(ctx: Any, marginals: Arrays, tensors: Sequence[Any]) -> None:
+    """Remember the gradients of tensors until :func:`scaled_gradient` is asked for them."""
     ctx.marginals, ctx.like = marginals, [(one.device, one.dtype) for one in tensors]
 
 
@@ -75,13 +76,13 @@ class _LogPartition(torch.autograd.Function):
     def forward(ctx: Any, form: Form, offsets: IntArray, weights: FloatArray, *tensors: Any) -> Any:
         scores = form.structure(offsets, [as_array(one) for one in tensors])
         q = scores.infer(weights=weights)
-        _keep(ctx, form.marginals(scores, q, weights), tensors)
+        keep_gradient(ctx, form.marginals(scores, q, weights), tensors)
         return tensors[0].new_tensor(float(weights @ q.log_partition))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Any) -> Any:
-        return (None, None, None, *_scaled(ctx, grad))
+        return (None, None, None, *scaled_gradient(ctx, grad))
 
 
 class _Distance(torch.autograd.Function):
@@ -100,10 +101,10 @@ class _Distance(torch.autograd.Function):
             found = project(given, rows, weights=weights, tolerance=tolerance)
             q, value = found.posterior, found.value
         free, bound = form.marginals(scores, p, weights), form.marginals(scores, q, weights)
-        _keep(ctx, tuple(a - b for a, b in zip(free, bound, strict=True)), tensors)
+        keep_gradient(ctx, tuple(a - b for a, b in zip(free, bound, strict=True)), tensors)
         return tensors[0].new_tensor(value + float(weights @ p.log_partition))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Any) -> Any:
-        return (None, None, None, None, None, None, *_scaled(ctx, grad))
+        return (None, None, None, None, None, None, *scaled_gradient(ctx, grad))

@@ -219,8 +219,19 @@ class NeuralModel(SavedEstimator):
             (one * target).sum() for one, target in zip(tensors, self._linear(part, tensors), strict=True)
         )
 
+    @property
+    def part_form(self) -> Form:
+        """The form of the scores, with the model's own settings of the structure."""
+        return self.form
+
     def _log_partition(self, offsets: IntArray, tensors: Sequence[Any], weights: FloatArray) -> Any:
-        return log_partition(self.form, offsets, tensors, weights)
+        return log_partition(self.part_form, offsets, tensors, weights)
+
+    def margin_step(self, weights: Any, batch: Batch, rules: Sequence[Any], **settings: Any) -> Any:
+        """A pass of a structural SVM, for the loop of :class:`trellis.SSVM`."""
+        from trellis.neural.margin import NetworkMargin
+
+        return NetworkMargin(weights, batch, rules, **settings)
 
     def _linear(self, part: Targets, tensors: Sequence[Any]) -> list[Any]:
         """The targets in the shapes of the tensors."""

@@ -28,7 +28,6 @@ from trellis.models.tree_model import MOST_WORDS, Heads, TreeModel
 from trellis.neural.arborescence import padded_arcs, tree_log_partition
 from trellis.neural.encoders import encoder_of
 from trellis.neural.forms import ArcsForm, Form
-from trellis.neural.functions import log_partition
 from trellis.neural.model import NeuralModel
 from trellis.neural.targets import Targets
 from trellis.structures import Arcs, SpanningTrees, TreePosterior, Trees
@@ -261,8 +260,11 @@ class NeuralParser(NeuralModel, TreeModel):
     def _log_partition(self, offsets: IntArray, tensors: Sequence[Any], weights: FloatArray) -> Any:
         if tensors[0].is_cuda and not self.projective:
             return tree_log_partition(offsets, tensors[0], weights, single_root=self.single_root)
-        form = ArcsForm(lambda o, s: self._structure(Batch(o, np.full(int(o[-1]), -1), np.ones(len(o) - 1)), [s]))
-        return log_partition(form, offsets, tensors, weights)
+        return super()._log_partition(offsets, tensors, weights)
+
+    @property
+    def part_form(self) -> Form:
+        return ArcsForm(lambda o, s: self._structure(Batch(o, np.full(int(o[-1]), -1), np.ones(len(o) - 1)), [s]))
 
     def likelihood_loss(self, net: Any, part: Targets) -> Any:
         """−Σ w E_q[log p] of arcs, and −Σ w log p(relation) where it is known."""

@@ -6,6 +6,7 @@ weight of all instances, so that learning rates mean the same for corpora of eve
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,10 +25,23 @@ if TYPE_CHECKING:
 
 
 class Steps:
-    """Passes over targets, of which there will be ``passes``; the optimiser's state lasts as long."""
+    """Passes over targets, of which there will be ``passes``; the optimiser's state lasts as long.
 
-    def __init__(self, model: NeuralModel, targets: Targets, passes: int, rng: np.random.Generator) -> None:
+    loss : of a network on targets, by default −Σ w E_q[log p];  l2 : in place of the model's
+    """
+
+    def __init__(
+        self,
+        model: NeuralModel,
+        targets: Targets,
+        passes: int,
+        rng: np.random.Generator,
+        *,
+        loss: Callable[[Any, Targets], Any] | None = None,
+        l2: float | None = None,
+    ) -> None:
         self.model, self.targets, self.rng = model, targets, rng
+        self.loss, self.l2 = loss or model.likelihood_loss, model.l2 if l2 is None else l2
         weighted = targets.weights[targets.weights != 0]
         if not len(weighted):
             raise DataError("no instance has a weight above zero to train the network on")
@@ -52,10 +66,10 @@ class Steps:
         net.train()
         try:
             for part in mini_batches(self.targets, model.form, model.batch_size, self.rng):
-                own = model.likelihood_loss(net, part)
+                own = self.loss(net, part)
                 loss = own / (len(part.weights) * self.mean)
-                if model.l2:
-                    loss = loss + 0.5 * model.l2 / self.total * sum((one**2).sum() for one in self.trained)
+                if self.l2:
+                    loss = loss + 0.5 * self.l2 / self.total * sum((one**2).sum() for one in self.trained)
                 self._step(loss)
                 lost.append(own.detach())
         finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,7 @@ class MarginLearner(Learner):
     verbose: bool = False
 
     learned_names = _MarginHeader
+    trains_networks: ClassVar[bool] = False
 
     # prediction
 
@@ -101,7 +102,8 @@ class MarginLearner(Learner):
     def _begin(self, X: Any, y: Any, sample_weight: Any, *, learned: bool = False) -> tuple[Any, Any]:
         """A model like the one given, and the batch; with ``learned`` the model keeps what it has learned."""
         model: Any = own_model(self.model, learned=learned)
-        if not callable(getattr(model, "phi", None)):
+        network = self.trains_networks and callable(getattr(model, "margin_step", None))
+        if not network and not callable(getattr(model, "phi", None)):
             raise DataError(f"a margin is learned over features, but {type(model).__name__} has no feature map phi")
         batch = model.encode(X, y, sample_weight, fit=not learned)
         if not len(batch):

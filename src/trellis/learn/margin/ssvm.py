@@ -6,7 +6,7 @@
 M-step that keeps the given output ahead of the best other one in place of one that counts it.
 
     "cutting-plane"           algorithm 6 with dual coordinate descent: an optimum to the duality gap asked for
-    "subgradient"             algorithm 4: stochastic steps, averaged
+    "subgradient"             algorithm 4: stochastic steps, averaged; of networks mini-batch steps of their own
     "exponentiated-gradient"  algorithm 5 over parts: needs marginals in place of an argmax; hinge loss alone
 """
 
@@ -40,7 +40,7 @@ class SSVM(MarginLearner):
     max_iter : int, default=100
         Passes over the examples.
     method : {"cutting-plane", "subgradient", "exponentiated-gradient"}, default="cutting-plane"
-        Optimiser. The exponentiated gradient needs ``loss="hinge"`` and no constraints.
+        Optimiser. The exponentiated gradient needs ``loss="hinge"`` and no constraints; networks need "subgradient".
     tol : float, default=0.01
         Relative duality gap at which training stops (not for "subgradient").
 
@@ -64,6 +64,7 @@ class SSVM(MarginLearner):
     """
 
     title = "structural SVM"
+    trains_networks = True
 
     C: float = 0.1
     loss: str = "squared_hinge"
@@ -93,6 +94,11 @@ class SSVM(MarginLearner):
 
     def _step(self, weights: Weights, batch: Any) -> MarginStep[Any]:
         model, everything = weights.model, np.arange(len(batch))
+        if not callable(getattr(model, "phi", None)):
+            return model.margin_step(  # type: ignore[no-any-return]
+                weights, batch, self.constraints, C=self.C, power=self._check_loss(self.loss), beam=self.beam,
+                passes=self.max_iter,
+            )  # fmt: skip
         examples = self._examples(model, batch, everything, NONE, NONE, latent=False)
         solver = solver_of(self, weights, examples, C_binary=1.0, tol=self.tol)
         if self.method == "cutting-plane":
@@ -114,3 +120,5 @@ class SSVM(MarginLearner):
                 "exponentiated gradient is for loss='hinge' without constraints, since it sums over all outputs: use "
                 "method 'cutting-plane'"
             )
+        if self.method != "subgradient" and callable(getattr(self.model, "margin_step", None)):
+            raise DataError(f"a {type(self.model).__name__} is trained by method 'subgradient', not {self.method!r}")
