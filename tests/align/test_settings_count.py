@@ -103,3 +103,26 @@ def test_a_gamma_that_cannot_be_computed_is_refused(gamma, files):
         Aligner(gamma=gamma).fit(PAIRS)
     with pytest.raises(DataError, match="LP-EM"):
         Aligner(gamma=0).fit(PAIRS)
+
+
+def test_plain_tables_are_those_of_model_1_by_em(files):
+    """IBM Model 1 written out: E-step by enumeration of links, M-step by division."""
+    flags = "--no-variational --concentration 1e-6 --prefix 0 --alike 0 --reach inf --constraint none"
+    done = run(files, *flags.split(), "--model1-rounds", "3", "--rounds", "0", "-o", files / "l", "--save", files / "m")
+    assert done.exit_code == 0, done.output
+    pairs = [(left.split(), right.split()) for left, right in PAIRS]
+    met = {e: {f for left, right in pairs if e in left for f in right} for e in SOURCE}
+    table = {(e, f): 1 / len(met[e]) for e in SOURCE for f in met[e]}
+    table |= {(None, f): 1 / len(TARGET) for f in TARGET}
+    for _ in range(3):
+        counts = dict.fromkeys(table, 0.0)
+        for left, right in pairs:
+            for f in right:
+                share = {e: 0.7 / len(left) * table[e, f] for e in left} | {None: 0.3 * table[None, f]}
+                for e, p in share.items():
+                    counts[e, f] += p / sum(share.values())
+        total = {e: sum(n for (other, _), n in counts.items() if other == e) for e in (*SOURCE, None)}
+        table = {(e, f): n / total[e] for (e, f), n in counts.items()}
+    found = {(e, f): p for e, f, p, _ in Aligner.load(files / "m").translations(least=1e-3)}
+    expected = {pair: p for pair, p in table.items() if p >= 1e-3 and pair[0] is not None}
+    assert {pair: p for pair, p in found.items() if p >= 1e-3} == pytest.approx(expected, abs=2e-4)

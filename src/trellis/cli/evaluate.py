@@ -17,7 +17,7 @@ import typer
 
 from trellis.cli.checks import check_files
 from trellis.cli.console import print_lines, visible
-from trellis.cli.options import KNOWLEDGE, RUN, Json, Output, file_option, flag, wants_json
+from trellis.cli.options import DICTIONARY, KNOWLEDGE, RUN, Json, Output, file_option, flag, wants_json
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
@@ -50,6 +50,10 @@ def evaluate(
         str | None,
         file_option("--target", "-t", help="Target sentences. One per line, in the same order.", panel=KNOWLEDGE),
     ] = None,
+    dictionary: Annotated[
+        str | None,
+        file_option("--dictionary", help=f"{DICTIONARY} Tokens with several tags are scored apart.", panel=KNOWLEDGE),
+    ] = None,
     plot: Annotated[
         str | None,
         file_option("--plot", help="Draw precision and recall of `i-j:0.93` links to this file.", panel=RUN),
@@ -63,17 +67,26 @@ def evaluate(
     Of fields: token accuracy, precision, recall and F1 of whole fields, and the most frequent confusions.
     """
     texts = {"--source": source, "--target": target}
-    check_files({"gold": gold, "found": found, **texts}, {"--output": output, "--plot": plot})
+    check_files(
+        {"gold": gold, "found": found, **texts, "--dictionary": dictionary}, {"--output": output, "--plot": plot}
+    )
     if (source is None) != (target is None):
         raise DataError("give both --source and --target, or neither")
     if not alignment and (source is not None or plot is not None):
         raise DataError("--source, --target and --plot require --alignment")
+    if dictionary is not None and not induction:
+        raise DataError("--dictionary requires --induction")
     chosen = {"alignment": alignment, "fields": fields, "induction": induction, "trees": trees,
              "relations": relations}  # fmt: skip
     wanted = [name for name in chosen if chosen[name]] or ["fields"]
     if len(wanted) != 1:
         raise DataError("say what to compare, with one of: " + ", ".join(f"--{name}" for name in MODES))
-    rows, figures = _alignment(gold, found, texts, plot) if alignment else MODES[wanted[0]](gold, found)
+    if alignment:
+        rows, figures = _alignment(gold, found, texts, plot)
+    elif induction:
+        rows, figures = _induction(gold, found, dictionary)
+    else:
+        rows, figures = MODES[wanted[0]](gold, found)
     if wants_json(output, json):
         print_lines(output, [dumps(figures, ensure_ascii=False)])
     else:
@@ -187,23 +200,24 @@ def _field_figures(score: FieldScore) -> Figures:
             "n_gold": score.n_gold, "n_found": score.n_found}  # fmt: skip
 
 
-def _induction(gold: str, output: str) -> tuple[Rows, Figures]:
-    from trellis.metrics.induction import labels_a_word_of_tagging, score_induction
+def _induction(gold: str, output: str, dictionary: str | None = None) -> tuple[Rows, Figures]:
+    from trellis.data.columns import read_word_tags
+    from trellis.metrics.induction import ambiguous_accuracy, labels_a_word_of_tagging, score_induction
 
     truth, found = _tagged(gold), _tagged(output)
     _check_same_sentences(gold, output, truth, found, f"induce from the words of {gold} itself")
-    states: list[str] = []
-    tags: list[str] = []
-    for one, other in zip(truth, found, strict=True):
-        for tag, state in zip(one.labels or (), other.labels or (), strict=True):
-            if tag is not None and state is not None:
-                tags.append(tag)
-                states.append(state)
+    known = [
+        (word, tag, state)
+        for one, other in zip(truth, found, strict=True)
+        for word, tag, state in zip(one.tokens, one.labels or (), other.labels or (), strict=True)
+        if tag is not None and state is not None
+    ]
+    tags, states = [tag for _, tag, _ in known], [state for _, _, state in known]
     scores = score_induction(states, tags)
     words = [s.tokens for s in found]
     given = [[label or "" for label in s.labels or ()] for s in found]
     labels = labels_a_word_of_tagging(words, given)
-    return [
+    rows = [
         ("1-Many", f"{100 * scores.many_to_one:.2f} of {scores.n_tokens} tokens"),
         ("1-1", f"{100 * scores.one_to_one:.2f}"),
         ("MI", f"{scores.mutual_information:.4f} bits"),
@@ -212,12 +226,18 @@ def _induction(gold: str, output: str) -> tuple[Rows, Figures]:
         ("l1/linf", "no word occurs more than ten times" if labels is None else f"{labels:.2f} states a frequent word"),
         ("states", " ".join(map(str, scores.state_sizes.tolist()))),
         ("tags", " ".join(map(str, scores.tag_sizes.tolist()))),
-    ], {
+    ]
+    figures: Figures = {
         **asdict(scores),
         "state_sizes": scores.state_sizes.tolist(),
         "tag_sizes": scores.tag_sizes.tolist(),
         "states_per_frequent_word": labels,
     }
+    if dictionary is not None:
+        share, n = ambiguous_accuracy([word for word, *_ in known], tags, states, read_word_tags(dictionary))
+        rows.insert(0, ("ambiguous", f"{100 * share:.2f} of {n} tokens with several possible tags"))
+        figures |= {"ambiguous_accuracy": share, "n_ambiguous": n}
+    return rows, figures
 
 
 def _tagged(path: str) -> list[Document]:

@@ -61,6 +61,8 @@ LABELLED = file_option("--labelled", "-l", help="Labelled texts, token TAB label
 LABELLED_KNOWLEDGE = file_option(
     "--labelled", "-l", help="Labelled texts, token TAB label; repeatable. They name the states.", panel=KNOWLEDGE
 )
+DICTIONARY = "Tags allowed for words: word TAB tag."
+"""What ``--dictionary`` means."""
 UNLABELLED = file_option("--unlabelled", "-u", help="Unlabelled texts; repeatable.")
 TOKENISED = flag("--tokenised", help="The text is already tokenised: split it at whitespace only.", panel=RUN)
 FORMAT = "How the output is written."

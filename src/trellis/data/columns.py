@@ -212,3 +212,20 @@ def _check_wanted(word: int, label: int | None, columns: Mapping[str, int], n: i
                 path=name,
                 line=line,
             )
+
+
+def read_word_tags(path: str) -> dict[str, list[str]]:
+    """A tag dictionary from lines of word TAB tag."""
+    found: dict[str, list[str]] = {}
+    for number, line in whole_lines(path):
+        cells = line.split("\t")
+        if not line.strip():
+            continue
+        if len(cells) != 2 or not cells[0] or not cells[1].strip():
+            raise DataError("expected a word, a tab and its tag", path=path, line=number)
+        tag = cells[1].strip()
+        if tag not in found.setdefault(cells[0], []):
+            found[cells[0]].append(tag)
+    if not found:
+        raise DataError(f"{path} contains no words")
+    return found

@@ -96,6 +96,7 @@ class CCM(SearchingLearner):
     _: KW_ONLY
     method: str = "codl"
     gamma: float | None = None
+    unlabelled_weight: float = 1.0
     beta: float | None = 0.7
     max_iter: int = 5
     hard: bool = False

@@ -93,6 +93,7 @@ class CoDL(SearchingLearner):
     model: Any
     constraints: Sequence[Constraint | Rule] = ()
     _: KW_ONLY
+    unlabelled_weight: float = 1.0
     beta: float | None = 0.7
     max_iter: int = 5
     hard: bool = False

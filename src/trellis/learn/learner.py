@@ -78,6 +78,7 @@ class Learner(SavedEstimator):
     max_iter: int
     # how a run goes where a learner has no parameter for it
     beta: float | None = None
+    unlabelled_weight: float = 1.0
     start: str = "auto"
     start_scale: float = 1.0
     n_init: int = 1
@@ -163,7 +164,10 @@ class Learner(SavedEstimator):
         batch = model.encode(X, y, sample_weight, fit=not learned)
         known, weighted = batch.complete, batch.weights > 0
         mixes = self.beta is not None and bool(np.any(known & weighted) and np.any(~known & weighted))
-        return Training(model, batch, engine_for(self.n_jobs, self.engine), use_labelled=not mixes)
+        return Training(
+            model, batch, engine_for(self.n_jobs, self.engine), use_labelled=not mixes,
+            unlabelled_weight=self.unlabelled_weight,
+        )  # fmt: skip
 
     def _loop_of(
         self,
@@ -224,6 +228,11 @@ class Learner(SavedEstimator):
         if hasattr(self, "beam"):
             self._check_whole(beam=1)
             self._check_within(beam=(1, WIDEST_BEAM))
+        self._check_within(unlabelled_weight=(0.0, np.inf))
+        if self.beta is not None and self.unlabelled_weight != 1.0:
+            raise DataError(
+                "with beta, parameters are mixed in that proportion: leave out unlabelled_weight, or beta=None"
+            )
         check_dev(dev)
 
 

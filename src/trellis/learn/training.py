@@ -7,6 +7,7 @@ E-step finds a posterior for them. Instances of weight 0 are left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -27,9 +28,20 @@ class Training:
     """Instances of a model, labelled and free.
 
     use_labelled : whether labelled instances enter statistics and objective (with β they come in otherwise)
+    unlabelled_weight : of free instances in the objective, times their own (Samdani et al. 2012, eq. 5: c₂)
     """
 
-    def __init__(self, model: Model, batch: Batch, engine: Engine, *, use_labelled: bool = True) -> None:
+    def __init__(
+        self,
+        model: Model,
+        batch: Batch,
+        engine: Engine,
+        *,
+        use_labelled: bool = True,
+        unlabelled_weight: float = 1.0,
+    ) -> None:
+        if unlabelled_weight != 1.0:
+            batch = replace(batch, weights=np.where(batch.complete, 1.0, unlabelled_weight) * batch.weights)
         self.model, self.batch, self.engine, self.use_labelled = model, batch, engine, use_labelled
         complete, weighted = batch.complete, batch.weights > 0
         self.free: IntArray = np.flatnonzero(~complete & weighted)

@@ -1,13 +1,16 @@
-"""Choosing γ and the strength of constraints: on a small labelled set, or by constraint satisfaction without one.
+"""Choosing settings: on labelled data, by halves of the labelled instances, or by constraint satisfaction.
 
-With labels the setting with the best accuracy on them is taken. Without any, a part of the data is held out and the
-setting whose model (p, not q) violates the constraints least on it is taken (Ganchev et al. 2010, footnote 10): a
-model that has learned what the constraints say no longer needs them. Among equals the first in the grid wins.
+With a development set the setting with the best score on it is taken; with ``halves`` each half of the labelled
+instances teaches in turn and the other one judges (Samdani et al. 2012, sec. 5.3). Without any labels, a part of the
+data is held out and the setting whose model (p, not q) violates the constraints least on it is taken (Ganchev et al.
+2010, footnote 10): a model that has learned what the constraints say no longer needs them. Among equals the first
+wins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -18,48 +21,69 @@ from trellis.constraints import Strength
 from trellis.errors import DataError
 from trellis.learn.learner import Learner
 from trellis.loop.schedule import Gamma
-from trellis.models.estimator import generator
+from trellis.models.estimator import Estimator, generator
+
+GAMMAS = (0.1, 0.3, 0.5, 0.7, 1.0)
+"""Values of γ that commands try."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One setting and what it scored: accuracy, or minus the mean share of violated rows."""
+    """One setting and what it scored: what the estimator's ``score`` gives, or minus the mean share of violated rows.
 
-    gamma: Gamma | None
-    strength: Strength | None
+    settings : parameters by name, and ``strength`` where strengths are tried
+    """
+
+    settings: Mapping[str, Any]
     score: float
+
+    @property
+    def gamma(self) -> Gamma | None:
+        """The value of γ that was tried."""
+        return self.settings.get("gamma")
+
+    @property
+    def strength(self) -> Strength | None:
+        """The strength that was tried."""
+        return self.settings.get("strength")
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """The learner trained with the best setting, and every setting that was tried, in the order of the grid."""
+    """The estimator trained with the best setting, and every setting that was tried, in the order of the grid."""
 
     learner: Any
     trials: tuple[Trial, ...]
 
     @property
     def best(self) -> Trial:
+        """The trial with the highest score."""
         return max(self.trials, key=lambda trial: trial.score)
 
 
 def tune(
     learner: Any,
-    X: Sequence[Any],
+    X: Any,
     y: Any = None,
     *,
     gammas: Iterable[Gamma] | None = None,
     strengths: Iterable[Strength] | None = None,
+    parameters: Mapping[str, Iterable[Any]] | None = None,
     dev: tuple[Any, Any] | None = None,
+    halves: bool = False,
+    measure: Callable[[Any, Any, Any], float] | None = None,
     constrained: bool = True,
     held_out: float = 0.2,
     random_state: int = 0,
+    **fit: Any,
 ) -> Tuned:
-    """Choose γ and constraint strengths by training one learner per setting.
+    """Choose γ, constraint strengths and other parameters by training one estimator per setting.
 
     Parameters
     ----------
     learner : estimator
-        UEM, or another learner with a model and constraints.
+        Any estimator, such as UEM, Inducer or Relater. It is copied; with ``start="model"``, every copy begins with the
+        given model's parameters.
     X : list
         Training instances.
     y : list or None, default=None
@@ -68,47 +92,117 @@ def tune(
         Values of γ to try.
     strengths : iterable or None, default=None
         Constraint strengths to try, for all constraints.
+    parameters : dict or None, default=None
+        Values to try for other constructor arguments, such as ``threshold``, ``model__l2``, or ``constraints``: one
+        list of constraints for each choice of bounds.
     dev : tuple or None, default=None
-        Development set (X, y). Without it, a part of X decides by how well the constraints hold, and the best setting
-        is trained again on all of X.
+        Development set (X, y).
+    halves : bool, default=False
+        Split the labelled instances in half; each half is trained on with all unlabelled instances and scored on the
+        other. The best setting is trained again on all of X. Instances are labelled where y is not None; without y,
+        all of X is.
+    measure : callable or None, default=None
+        Function of a trained estimator, X and y whose value is maximised. By default, the estimator's ``score``.
     constrained : bool, default=True
         Evaluate predictions under the constraints; otherwise those of the model alone.
     held_out : float, default=0.2
-        Proportion of X that is held out without ``dev``.
+        Proportion of X that is held out if there is neither ``dev`` nor ``halves``: constraint violations decide.
     random_state : int, default=0
         Seed of the split.
+    **fit
+        Further arguments of ``fit``, such as ``unlabelled``.
 
     Returns
     -------
     Tuned
-        The best learner and the score of every setting.
+        The best estimator and the score of every setting.
     """
-    _check_learner(learner, gammas is not None)
-    grid = list(
-        product(
-            [getattr(learner, "gamma", None)] if gammas is None else gammas, [None] if strengths is None else strengths
-        )
-    )
-    if not grid:
-        raise DataError("there is nothing to choose from: give gammas or strengths")
-    if dev is None and not learner.constraints:
-        raise DataError("without constraints there is nothing to tune on: give dev=(X, y)")
-    kept, watched = _split(len(X), 0.0 if dev is not None else held_out, random_state)
-    text, labels = [X[i] for i in kept], None if y is None else [y[i] for i in kept]
-    trials: list[Trial] = []
-    for gamma, strength in grid:
-        made = _with(learner, gamma, strength).fit(text, labels)
-        if dev is not None:
-            score = made.score(*dev, constrained=constrained)
-        else:
-            score = -float(np.mean(list(made.violations([X[i] for i in watched], constrained=False).values())))
-        if not trials or score > max(trial.score for trial in trials):
-            best = made
-        trials.append(Trial(gamma, strength, score))
-    tuned = Tuned(best, tuple(trials))
+    grid = _grid(learner, gammas, strengths, parameters)
+    if dev is not None and halves:
+        raise DataError("dev and halves are two ways to judge a setting: give one of them")
+
+    def trained(settings: Mapping[str, Any], X: Any, y: Any) -> Any:
+        return _with(learner, settings).fit(X, y, **fit)
+
+    def judged(made: Any, X: Any, y: Any) -> float:
+        if measure is not None:
+            return float(measure(made, X, y))
+        return float(made.score(X, y) if constrained else made.score(X, y, constrained=False))
+
     if dev is not None:
-        return tuned
-    return Tuned(_with(learner, tuned.best.gamma, tuned.best.strength).fit(X, y), tuned.trials)
+        trials: tuple[Trial, ...] = ()
+        for settings in grid:
+            made = trained(settings, X, y)
+            trials = (*trials, Trial(settings, judged(made, *dev)))
+            if Tuned(None, trials).best is trials[-1]:
+                best = made
+        return Tuned(best, trials)
+    if halves:
+        folds = _halves(X, y, random_state)
+        scores = [float(np.mean([judged(trained(s, *train), *test) for train, test in folds])) for s in grid]
+    else:
+        if not isinstance(learner, Learner) or not learner.constraints:
+            raise DataError("without constraints there is nothing to tune on: give dev=(X, y) or halves=True")
+        kept, watched = _split(len(X), held_out, random_state)
+        train, held = (_taken(X, kept), _taken(y, kept)), _taken(X, watched)
+        scores = [-_violated(trained(settings, *train), held) for settings in grid]
+    trials = tuple(Trial(s, score) for s, score in zip(grid, scores, strict=True))
+    return Tuned(trained(Tuned(None, trials).best.settings, X, y), trials)
+
+
+def _violated(made: Any, X: Any) -> float:
+    return float(np.mean(list(made.violations(X, constrained=False).values())))
+
+
+def _grid(
+    learner: Any,
+    gammas: Iterable[Gamma] | None,
+    strengths: Iterable[Strength] | None,
+    parameters: Mapping[str, Iterable[Any]] | None,
+) -> list[dict[str, Any]]:
+    """Every combination of the values to try."""
+    name = type(learner).__name__
+    if isinstance(learner, type) or not isinstance(learner, Estimator) or not hasattr(learner, "fit"):
+        raise DataError(f"tune takes an estimator, such as UEM(model, constraints), got {learner!r:.80}")
+    axes: dict[str, list[Any]] = {} if gammas is None else {"gamma": list(gammas)}
+    axes |= {} if strengths is None else {"strength": list(strengths)}
+    axes |= {key: list(values) for key, values in (parameters or {}).items()}
+    if not axes or not all(axes.values()):
+        raise DataError("there is nothing to choose from: give gammas, strengths or parameters")
+    if "gamma" in axes and "gamma" not in learner.get_params(deep=False):
+        raise DataError(f"{name} has no gamma to choose: give strengths or parameters, or tune a UEM")
+    if "strength" in axes and not getattr(learner, "constraints", ()):
+        raise DataError(f"{name} has no constraints whose strength could be chosen")
+    return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+
+
+def _with(learner: Any, settings: Mapping[str, Any]) -> Any:
+    """An estimator like this one with other settings; what it trains is its own."""
+    made = type(learner)(**learner.get_params(deep=False))
+    for name in {key.partition("__")[0] for key in settings if "__" in key}:
+        setattr(made, name, copy.copy(getattr(made, name)))
+    made.set_params(**{name: value for name, value in settings.items() if name != "strength"})
+    if "strength" in settings:
+        made.constraints = [constraint.with_strength(settings["strength"]) for constraint in made.constraints]
+    return made
+
+
+def _halves(X: Any, y: Any, seed: int) -> list[tuple[tuple[Any, Any], tuple[Any, Any]]]:
+    """Two pairs of (what is trained on, what judges it)."""
+    n = len(X)
+    labelled = list(range(n)) if y is None else [i for i in range(n) if y[i] is not None]
+    if len(labelled) < 2:
+        raise DataError(f"halves of {len(labelled)} labelled instances cannot teach and judge: give dev=(X, y)")
+    others = sorted(set(range(n)) - set(labelled))
+    first, second = (sorted(half.tolist()) for half in np.array_split(generator(seed).permutation(labelled), 2))
+    return [
+        ((_taken(X, [*a, *others]), _taken(y, [*a, *others])), (_taken(X, b), _taken(y, b)))
+        for a, b in ((first, second), (second, first))
+    ]
+
+
+def _taken(given: Any, numbers: Sequence[int]) -> Any:
+    return None if given is None else [given[i] for i in numbers]
 
 
 def _split(n: int, share: float, seed: int) -> tuple[list[int], list[int]]:
@@ -117,25 +211,3 @@ def _split(n: int, share: float, seed: int) -> tuple[list[int], list[int]]:
         raise DataError(f"holding out a share of {share} leaves nothing to train or to judge {n} instances by")
     order = generator(seed).permutation(n)
     return sorted(order[n_watched:].tolist()), sorted(order[:n_watched].tolist())
-
-
-def _check_learner(learner: Any, has_gammas: bool) -> None:
-    """Refuse learners that cannot be tuned so."""
-    name = type(learner).__name__
-    if isinstance(learner, type) or not isinstance(learner, Learner) or not hasattr(learner, "model"):
-        raise DataError(
-            f"tune takes a learner with one model and constraints, such as UEM(model, constraints), got {name}"
-        )
-    if has_gammas and "gamma" not in learner.get_params(deep=False):
-        raise DataError(f"{name} has no gamma to choose: give strengths alone, or tune a UEM")
-
-
-def _with(learner: Any, gamma: Gamma | None, strength: Strength | None) -> Any:
-    """A learner like this one, with a model of its own; gamma, strength : None: its own."""
-    settings = learner.get_params(deep=False)
-    settings["model"] = type(learner.model)(**learner.model.get_params(deep=False))
-    if gamma is not None:
-        settings["gamma"] = gamma
-    if strength is not None:
-        settings["constraints"] = [constraint.with_strength(strength) for constraint in learner.constraints]
-    return type(learner)(**settings)

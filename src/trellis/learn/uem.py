@@ -114,6 +114,7 @@ class UEM(ProjectedLearner):
     _: KW_ONLY
     gamma: Gamma = 1.0
     alpha: float = 1.0
+    unlabelled_weight: float = 1.0
     beta: float | None = None
     start: str = "auto"
     start_scale: float = 1.0

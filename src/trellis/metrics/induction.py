@@ -12,7 +12,7 @@ With the joint distribution P(s, g) of a token's state and tag, all entropies in
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,6 +73,23 @@ def contingency(states: Iterable[Hashable], tags: Iterable[Hashable]) -> Conting
         raise DataError("there are no tokens to compare")
     flat = np.bincount(rows * len(tag_of) + columns, minlength=len(state_of) * len(tag_of))
     return Contingency(flat.reshape(len(state_of), len(tag_of)), tuple(state_of), tuple(tag_of))
+
+
+def ambiguous_accuracy(
+    words: Iterable[str], tags: Iterable[str], found: Iterable[str], dictionary: Mapping[str, Sequence[str]]
+) -> tuple[float, int]:
+    """Share of the tokens with several possible tags that have the right one, and the number of these tokens.
+
+    Possible are the tags of the dictionary; a word without an entry may have any.
+
+    >>> ambiguous_accuracy(
+    ...     ["the", "walk", "walk"], ["D", "N", "V"], ["D", "N", "N"], {"the": ["D"], "walk": ["N", "V"]}
+    ... )
+    (0.5, 2)
+    """
+    triples = zip(words, tags, found, strict=True)
+    right = [tag == own for word, tag, own in triples if len(dictionary.get(word, ("", ""))) > 1]
+    return (float(np.mean(right)), len(right)) if right else (1.0, 0)
 
 
 def score_induction(states: Iterable[Hashable], tags: Iterable[Hashable]) -> InductionScores:

@@ -47,6 +47,11 @@ SHARED: Mapping[str, tuple[str, str]] = {
     "projection_tol": ("float", "KKT residual at which the projection onto the constraints stops."),
     "rules_path": ("str", "Name of the rules in messages; files that the rules name are looked up in its folder."),
     "tol": ("float", "Training stops when the objective changes by less than this fraction."),
+    "unlabelled_weight": (
+        "float",
+        "Weight of unlabelled and partly labelled instances, relative to 1 for labelled ones (Samdani et al. 2012, "
+        "eq. 5: c₂).",
+    ),
     "verbose": ("bool", "Show progress on standard error."),
 }
 """Parameter -> its type, and its meaning in every class that does not say something else."""

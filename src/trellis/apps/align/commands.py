@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 SETTINGS = FieldOptions(
     "trellis.apps.align.aligner:Aligner",
     decoding="symmetrize threshold decode_constraint",
-    learning="constraint gamma max_iter model1_iter",
+    learning="constraint gamma max_iter model1_iter concentration reach",
     knowledge="alike reliability",
     run="n_jobs engine memory",
 )

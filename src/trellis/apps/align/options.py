@@ -16,6 +16,7 @@ from trellis.cli.options import (
     name_option,
     number_option,
 )
+from trellis.cli.tuning import TUNE
 
 Source = Annotated[
     list[str] | None,
@@ -29,7 +30,7 @@ Joined = Annotated[
 ]
 Tune = Annotated[
     str | None,
-    file_option("--tune", help="Gold links of the first lines; the threshold is chosen on them.", panel=DECODING),
+    file_option("--tune", help=f"{TUNE} These are gold links of the first lines, and the threshold.", panel=DECODING),
 ]
 Prefix = Annotated[
     int,
@@ -40,7 +41,11 @@ StemsOnly = Annotated[
 ]
 Mean = Annotated[
     bool,
-    flag("--no-variational", help="Estimate the tables by plain EM, without variational Bayes.", panel=LEARNING),
+    flag(
+        "--no-variational",
+        help="Estimate the tables by posterior means; with `--concentration 1e-6` by EM.",
+        panel=LEARNING,
+    ),
 ]
 Priors = Annotated[
     str | None,

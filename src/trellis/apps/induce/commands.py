@@ -17,6 +17,7 @@ import typer
 from trellis.cli.checks import check_files, refuse_beside
 from trellis.cli.commands import add_command
 from trellis.cli.options import (
+    DICTIONARY,
     KNOWLEDGE,
     LABELLED_KNOWLEDGE,
     Force,
@@ -31,6 +32,7 @@ from trellis.cli.options import (
     wants_json,
 )
 from trellis.cli.settings import FieldOptions
+from trellis.cli.tuning import TuneGamma, file_of, with_best_gamma
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
@@ -44,12 +46,22 @@ ANSWERS = {"--apply": "use --model", "-n": "use --states or -k"}
 SETTINGS = FieldOptions(
     "trellis.apps.induce.inducer:Inducer",
     learning="method emissions ascent strength frequent max_iter em_iter dual_steps emission_prior transition_prior "
-    "min_count gamma random_state",
+    "min_count gamma start unlabelled_weight random_state",
     decoding="decoding",
     run="n_jobs engine memory",
 )
 SPARSITY = ("strength", "em_iter", "dual_steps")
-TRAINING = ("states", "save", "labelled", "closed", "dictionary", "history", "memory", *SETTINGS.learning.split())
+TRAINING = (
+    "states",
+    "tune",
+    "save",
+    "labelled",
+    "closed",
+    "dictionary",
+    "history",
+    "memory",
+    *SETTINGS.learning.split(),
+)
 """Options that training alone reads."""
 
 
@@ -71,8 +83,9 @@ def induce(
     ] = None,
     dictionary: Annotated[
         str | None,
-        file_option("--dictionary", help="Tags allowed for words: word TAB tag; they are the states.", panel=KNOWLEDGE),
+        file_option("--dictionary", help=f"{DICTIONARY} They are the states.", panel=KNOWLEDGE),
     ] = None,
+    tune: TuneGamma = None,
     json: Json = False,
     force: Force = False,
     history: History = None,
@@ -85,7 +98,7 @@ def induce(
     `trellis induce new.txt -m tags.trellis` tags new text without training.
     """
     from trellis.apps.induce.inducer import Inducer
-    from trellis.data.columns import read_columns
+    from trellis.data.columns import read_columns, read_word_tags
     from trellis.data.corpus import corpus_of
     from trellis.data.storage import Storage
 
@@ -95,7 +108,8 @@ def induce(
         refuse_beside(context, f"--method {settings['method']}", "has no rounds of sparsity", SPARSITY)
     if closed is not None:
         refuse_beside(context, "--closed", "keeps every word of the text apart", ["min_count"])
-    read = {"text": text, "--closed": closed, "--dictionary": dictionary, "--labelled": labelled, "--model": model}
+    read = {"text": text, "--closed": closed, "--dictionary": dictionary, "--labelled": labelled, "--model": model,
+            "--tune": file_of(tune)}  # fmt: skip
     written = {"--output": output, "--save": save, "--history": history}
     check_files(read, written, labels=("--output",), force=force)
     if model is not None:
@@ -107,18 +121,20 @@ def induce(
         _write(output, tagged, wants_json(output, json))
         return
     known = [s for path in labelled or () for s in read_columns(path)]
-    tags = None if dictionary is None else _word_tags(dictionary)
+    tags = None if dictionary is None else read_word_tags(dictionary)
     names: list[str] | int = states
     if known or tags is not None:
         found = {t for s in known for t in s.labels or () if t} | {t for own in (tags or {}).values() for t in own}
         names = sorted(found)
-    inducer = Inducer(
-        names, closed_classes=None if closed is None else _word_tags(closed), tag_dictionary=tags, verbose=not quiet,
-        **settings,
-    )  # fmt: skip
+    classes = None if closed is None else read_word_tags(closed)
+    inducer = Inducer(names, closed_classes=classes, tag_dictionary=tags, verbose=not quiet, **settings)
     inducer.check_settings()
     bare = (replace(s, columns={}) for s in known)
-    inducer.fit(corpus_of(chain(bare, _read(text)), storage=Storage(settings["memory"])))
+    if tune is None:
+        inducer.fit(corpus_of(chain(bare, _read(text)), storage=Storage(settings["memory"])))
+    else:
+        sentences = [*bare, *_read(text)]
+        inducer = with_best_gamma(inducer, [s.tokens for s in sentences], [s.labels for s in sentences], tune, _judging)
     if save is not None:
         inducer.save(save)
     if history is not None:
@@ -142,31 +158,20 @@ def _read(path: str) -> Iterator[Document]:
         raise DataError(f"{shown(path)} has no sentences")
 
 
+def _judging(path: str) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+    """Labelled sentences that settings are chosen on."""
+    from trellis.data.columns import read_columns
+
+    found = list(read_columns(path))
+    return [s.tokens for s in found], [tuple(label or "" for label in s.labels or ()) for s in found]
+
+
 def _tagged(model: HMM, decoding: str, sentences: list[Document]) -> Iterator[Document]:
     """Sentences with the states that a model gives them."""
     from trellis.apps.induce.inducer import tag_text
 
     states = tag_text(model, [list(s.tokens) for s in sentences], decoding)
     return (replace(s, labels=tuple(own)) for s, own in zip(sentences, states, strict=True))
-
-
-def _word_tags(path: str) -> dict[str, list[str]]:
-    """word TAB tag lines."""
-    from trellis.data.files import whole_lines
-
-    found: dict[str, list[str]] = {}
-    for number, line in whole_lines(path):
-        cells = line.split("\t")
-        if not line.strip():
-            continue
-        if len(cells) != 2 or not cells[0] or not cells[1].strip():
-            raise DataError("expected a word, a tab and its tag", path=path, line=number)
-        tag = cells[1].strip()
-        if tag not in found.setdefault(cells[0], []):
-            found[cells[0]].append(tag)
-    if not found:
-        raise DataError(f"{path} contains no words")
-    return found
 
 
 def _write(output: str, tagged: Iterable[Document], json: bool) -> None:

@@ -42,6 +42,7 @@ from trellis.projection import Duals, KeyDuals, ProjectionItem, ShardAnswer
 
 METHODS = ("em", "sparse", "vb")
 ASCENTS = ("gradient", "em")
+STARTS = ("auto", "random", "uniform", "labelled")
 DECODINGS = ("posterior", "viterbi")
 EM_ROUNDS = 30
 SCALES = {"em": 1.0, "sparse": 1.0, "vb": 1e-4}
@@ -97,6 +98,10 @@ class Inducer(Estimator):
         Added to the counts of labelled sentences when they are the start.
     keep_labels : bool, default=True
         Labelled sentences count in every round; otherwise only as the start.
+    start : {"auto", "random", "uniform", "labelled"}, default="auto"
+        Initial parameters. One of "random", "labelled" (counts of the labelled sentences), "uniform" (all tags that the
+        dictionary allows are equally likely) or "auto". "auto" is "labelled" if there are labels and "random"
+        otherwise.
     start_scale : float or None, default=None
         Scale of the random start.
     decoding : {"posterior", "viterbi"}, default="posterior"
@@ -140,7 +145,9 @@ class Inducer(Estimator):
     gamma: float = 1.0
     smoothing: float = 0.1
     keep_labels: bool = True
+    start: str = "auto"
     start_scale: float | None = None
+    unlabelled_weight: float = 1.0
     decoding: str = "posterior"
     n_jobs: int | None = None
     engine: Any = None
@@ -164,14 +171,10 @@ class Inducer(Estimator):
         compile_ahead(f"induce-{self.method}")
         model = HMM(**self._hmm_settings(X))
         given = model.encode(X, y, fit=True)
-        if np.any(given.labels >= 0):
-            model.update(_smoothed(model, given, self.smoothing))
-        else:
-            usual = NEARLY_EQUAL if self.ascent_ == "gradient" else SCALES[self.method]
-            scale = usual if self.start_scale is None else self.start_scale
-            model.randomize(np.random.default_rng(self.random_state), scale)
+        self._begin(model, given)
         training = Training(
-            model, given if self.keep_labels else given.with_labels(None), engine_for(self.n_jobs, self.engine)
+            model, given if self.keep_labels else given.with_labels(None), engine_for(self.n_jobs, self.engine),
+            unlabelled_weight=self.unlabelled_weight,
         )  # fmt: skip
         constraints = self._constraints()
         plain = self.max_iter
@@ -252,6 +255,22 @@ class Inducer(Estimator):
         given = check_list(X, "sentences, each a string or a list of tokens")
         return streamed((s.split() if isinstance(s, str) else s for s in given), memory=self.memory)
 
+    def _begin(self, model: HMM, given: Batch) -> None:
+        """The first parameters."""
+        known = bool(np.any(given.labels >= 0))
+        if self.start == "labelled" and not known:
+            raise DataError("start='labelled' needs labelled sentences, but no label is known")
+        if self.start == "labelled" or (self.start == "auto" and known):
+            model.update(_smoothed(model, given, self.smoothing))
+        elif self.start == "uniform":
+            if not (known or self.tag_dictionary or self.closed_classes):
+                raise DataError("start='uniform' needs a dictionary or labels: without them all states stay alike")
+            model.update(model.collect(given, model.uniform(given).clamp(given.labels).infer(weights=given.weights)))
+        else:
+            usual = NEARLY_EQUAL if self.ascent_ == "gradient" else SCALES[self.method]
+            scale = usual if self.start_scale is None else self.start_scale
+            model.randomize(np.random.default_rng(self.random_state), scale)
+
     def _learner(self, rounds: int) -> UEM:
         return UEM(
             None, gamma=self.gamma, start="model", max_iter=rounds,
@@ -324,6 +343,8 @@ class Inducer(Estimator):
             raise DataError("ascent='gradient' requires emissions='features': set it, or use ascent='em'")
         if self.ascent == "gradient" and self.gamma == 0:
             raise DataError("at gamma=0 the objective has no gradient: use ascent='em'")
+        if self.start not in STARTS:
+            raise UnknownNameError("start", self.start, STARTS)
         if self.decoding not in DECODINGS:
             raise UnknownNameError("decoding", self.decoding, DECODINGS)
         if self.emission_prior is not None and self.emissions_ != "table":
@@ -335,7 +356,7 @@ class Inducer(Estimator):
         bytes_of(self.memory)
         self._check_whole(frequent=1, max_iter=1, em_iter=0, dual_steps=1, min_count=1, random_state=0)
         self._check_within(strength=(0.0, np.inf), gamma=(0.0, np.inf), smoothing=(0.0, np.inf))
-        self._check_within(start_scale=(0.0, np.inf))
+        self._check_within(start_scale=(0.0, np.inf), unlabelled_weight=(0.0, np.inf))
         if self._constraints() and self.em_iter is not None and self.em_iter >= self.max_iter:
             raise DataError(
                 f"em_iter={self.em_iter} of max_iter={self.max_iter} rounds leaves none for sparsity: lower em_iter, "

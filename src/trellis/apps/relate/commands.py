@@ -27,6 +27,7 @@ from trellis.cli.options import (
     wants_json,
 )
 from trellis.cli.settings import FieldOptions
+from trellis.cli.tuning import TuneGamma, file_of, with_best_gamma
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 
 
 SETTINGS = FieldOptions(
-    "trellis.apps.relate.relater:Relater", learning="method max_iter gamma exact min_count", run="n_jobs engine"
+    "trellis.apps.relate.relater:Relater",
+    learning="method max_iter gamma unlabelled_weight exact min_count",
+    run="n_jobs engine",
 )
 
 
@@ -51,6 +54,7 @@ def train(
         str | None,
         file_option("--tagger", help="Tagger of the words (`trellis tag train`).", panel=KNOWLEDGE),
     ] = None,
+    tune: TuneGamma = None,
     history: History = None,
     quiet: Quiet = False,
     **settings: Any,
@@ -66,7 +70,13 @@ def train(
     from trellis.apps.relate.relater import Relater
 
     check_files(
-        {"rules": rules, "--labelled": labelled, "--unlabelled": unlabelled, "--tagger": tagger},
+        {
+            "rules": rules,
+            "--labelled": labelled,
+            "--unlabelled": unlabelled,
+            "--tagger": tagger,
+            "--tune": file_of(tune),
+        },
         {"--save": save, "--history": history},
     )
     relater = Relater.from_file(
@@ -83,7 +93,11 @@ def train(
             f"{', '.join(labelled)}: there is no text in it" if labelled
             else "there are no labelled sentences to learn from: give some with --labelled"
         )  # fmt: skip
-    relater.fit(few, unlabelled=_read(unlabelled or ()))
+    many = _read(unlabelled or ())
+    if tune is None:
+        relater.fit(few, unlabelled=many)
+    else:
+        relater = with_best_gamma(relater, few, None, tune, lambda path: (_read([path]), None), unlabelled=many)
     relater.save(save)
     if history is not None:
         relater.history_.save(history)

@@ -108,6 +108,7 @@ class Relater(SavedEstimator):
     method: str = "uem"
     gamma: float = 0.5
     max_iter: int = 4
+    unlabelled_weight: float = 1.0
     exact: bool = False
     l2: float = 0.3
     min_count: int = 2
@@ -157,7 +158,10 @@ class Relater(SavedEstimator):
             rules.kinds.get("entities"), rules.kinds.get("relations"), l2=self.l2, min_count=self.min_count,
             tied=self._tied_in_training(), both_ways=any(isinstance(c, OnePerPair) for c in constraints),
         )  # fmt: skip
-        training = Training(model, model.encode(texts, fit=True), engine_for(self.n_jobs, self.engine))
+        training = Training(
+            model, model.encode(texts, fit=True), engine_for(self.n_jobs, self.engine),
+            unlabelled_weight=self.unlabelled_weight,
+        )  # fmt: skip
         rows_of(model, model.encode(texts[:1]), constraints)  # rules of another task are refused now
         if len(training.free):
             learner = self.learner(constraints)
@@ -276,7 +280,7 @@ class Relater(SavedEstimator):
         self._check_whole(max_iter=1, min_count=1)
         if not isinstance(self.tagger, Tagger | None):
             raise DataError(f"tagger must be a Tagger, got {self.tagger!r:.80}")
-        self._check_within(gamma=(0.0, np.inf), l2=(0.0, np.inf))
+        self._check_within(gamma=(0.0, np.inf), l2=(0.0, np.inf), unlabelled_weight=(0.0, np.inf))
         if self.method not in METHODS:
             raise UnknownNameError("method", self.method, METHODS)
 

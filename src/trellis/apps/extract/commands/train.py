@@ -22,6 +22,7 @@ from trellis.cli.options import (
     file_option,
 )
 from trellis.cli.settings import FieldOptions
+from trellis.cli.tuning import TuneGamma, file_of, with_best_gamma
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def train(
         str | None,
         file_option("--dev", help="Development set. Its accuracy is shown after each round.", panel=LEARNING),
     ] = None,
+    tune: TuneGamma = None,
     word_column: WordColumn = 0,
     label_column: LabelColumn = 1,
     history: History = None,
@@ -79,8 +81,11 @@ def train(
     extractor = Extractor(text, rules_path=rules, verbose=not quiet, **settings)
     extractor.check_settings()
     named = [os.path.join(os.path.dirname(rules), name) for name in parsed.files]
-    read = {"rules": rules, "--labelled": labelled, "--unlabelled": unlabelled, "--dev": dev, "dictionary": named}
+    read = {"rules": rules, "--labelled": labelled, "--unlabelled": unlabelled, "--dev": dev, "--tune": file_of(tune),
+            "dictionary": named}  # fmt: skip
     check_files(read, {"--save": save, "--history": history})
+    if dev is not None and tune is not None:
+        raise DataError("--dev and --tune both judge the training: give one of them")
     if not labelled and not unlabelled:
         raise DataError("there is nothing to learn from: give --labelled few.tsv, --unlabelled text.txt, or both")
     columns: dict[str, Any] = {"word_column": word_column, "tokeniser": parsed.tokeniser}
@@ -102,7 +107,14 @@ def train(
     if labelled and not few:
         raise DataError(f"{', '.join(labelled)}: there is no text in it")
     warn_of_tokens(few, parsed.tokeniser, rules)
-    extractor.fit(few, unlabelled=many(), dev=judged)
+    if tune is None:
+        extractor.fit(few, unlabelled=many(), dev=judged)
+    else:
+        extractor = with_best_gamma(
+            extractor, few, None, tune,
+            lambda path: (list(read_labelled(path, label_column=label_column, **columns)), None),
+            unlabelled=list(many()),
+        )  # fmt: skip
     extractor.save(save)
     if history is not None:
         extractor.ccm_.history_.save(history)
