@@ -45,7 +45,7 @@ def test_options_stand_in_panels_the_common_path_first(command, help_of):
     assert set(order) <= set(range(len(names)))
     own = flags(command).values()
     assert sum(flag.panel is None for flag in own) <= 6  # a short first panel
-    assert len({flag.panel for flag in own}) >= (4 if len(own) > 10 else 1)
+    assert len({flag.panel for flag in own}) >= (4 if len(own) > 11 else 1)
     first = shown.partition("Options ─")[2]
     for name in ("--output", "--model", "--save"):
         if name in flags(command):

@@ -163,6 +163,11 @@ def aggregated(model: Any) -> str:
     return f"{labels} {[node.tobytes() for node in probabilities]} {getattr(model, 'accuracies_', None)}"
 
 
+def make_tagger_with_states(path: str) -> None:
+    states = HMM(["A", "B"], min_count=1).fit([["the", "dog"], ["a", "dog"]], [["A", "B"], ["A", "B"]])
+    Tagger(min_count=1, induced=states).fit(TREES).save(path)
+
+
 def make_induced(path: str) -> None:
     Inducer(3, max_iter=3, em_iter=1, frequent=2, random_state=0, method="vb").fit(TEXT[:4]).save(path)
 
@@ -468,6 +473,7 @@ SAVED: dict[str, Saved] = {
     "DMV variational": Saved(lambda path: DMV(variational=True).fit(PARSED, HEADS).save(path), load_model, parsed),
     "Parser": Saved(lambda path: Parser(**SMALL).fit(TREES).save(path), load_model, whole_trees),
     "Tagger": Saved(lambda path: Tagger(min_count=1).fit(TREES).save(path), load_model, word_tags),
+    "Tagger with states": Saved(make_tagger_with_states, load_model, word_tags),
     "TreeInducer": Saved(lambda path: TreeInducer(max_iter=2).fit(TREES).save(path), load_model, whole_trees),
     "Transfer": Saved(make_transfer, load_model, whole_trees),
     "StringPairs": Saved(make_pairs(StringPairs(bits=6), NAMES), load_model, side_by_side(NAMES)),

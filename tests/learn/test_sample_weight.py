@@ -165,3 +165,18 @@ def test_starting_uniformly_with_every_instance_labelled_is_supervised_learning(
     found = UEM(hmm(), start="uniform", max_iter=2, tol=0).fit(TEXT, WHOLE).model_.parameters()
     for name, table in wanted.items():
         np.testing.assert_allclose(found[name], table, atol=1e-12)
+
+
+@pytest.mark.parametrize("model", [hmm(), CRF(LABELS, tol=1e-9)])
+@pytest.mark.parametrize("weight", [0.0, 0.3, 2.0])
+def test_the_weight_of_unlabelled_instances_is_a_weight_of_each(model, weight):
+    settings = {"gamma": 0.5, "max_iter": 3, "tol": 0.0, "start": "labelled"}
+    one = UEM(model, VERB[:1], unlabelled_weight=weight, **settings).fit(TEXT, TAGS)
+    other = UEM(model, VERB[:1], **settings).fit(TEXT, TAGS, sample_weight=[1, 1, 1, weight, weight])
+    for name, found in one.model_.parameters().items():
+        assert found == pytest.approx(other.model_.parameters()[name], abs=1e-12)
+
+
+def test_a_proportion_and_a_weight_are_not_given_together():
+    with pytest.raises(DataError, match="leave out unlabelled_weight"):
+        UEM(hmm(), beta=0.5, unlabelled_weight=2.0).fit(TEXT, TAGS)

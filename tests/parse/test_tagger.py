@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from trellis import Tagger, load_model
+from trellis import Inducer, Tagger, load_model
 from trellis.cli.app import main
+from trellis.data.columns import write_columns
 from trellis.data.conllu import read_conllu, write_conllu
 from trellis.data.document import Document
 from trellis.errors import DataError, NotFittedError
@@ -115,3 +117,47 @@ def test_from_bare_text_to_trees_of_another_language(tmp_path, capsys):
     capsys.readouterr()
     assert run("tag", "predict", tmp_path / "s.txt", "--model", parser) == 2
     assert "not 'Tagger'" in capsys.readouterr().err
+
+
+def test_induced_states_are_features_of_words(tmp_path):
+    """By hand: a CRF over the tagger's own features and the state of every word."""
+    text, new = treebank(30), treebank(10, seed=5)
+    words = [list(s.tokens) for s in text]
+    states = Inducer(4, method="em", emissions="table", max_iter=10, random_state=0).fit(words).model_
+    tagger = Tagger(min_count=1, induced=states).fit(text)
+    plain = Tagger(min_count=1).fit(text)
+    own = [list(s.tokens) for s in new]
+    expected = [
+        [[*names, f"state={state}"] for names, state in zip(plain.described(one), found, strict=True)]
+        for one, found in zip(own, states.infer(own).marginal_labels, strict=True)
+    ]
+    assert [tagger.described(one) for one in own] == expected
+    assert [s.labels for s in tagger.predict(new)] == [tuple(tags) for tags in tagger.crf_.predict(expected)]
+    tagger.save(tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    assert [s.labels for s in again.predict(new)] == [s.labels for s in tagger.predict(new)]
+    assert {name for name in tagger.crf_.feature_names_ if name.startswith("state=")}
+
+
+def test_states_help_where_few_sentences_are_tagged(tmp_path):
+    """A word that no tagged sentence has is known by its state, through the command line."""
+    rng = np.random.default_rng(0)
+    nouns, verbs = [f"xa{i}" for i in range(20)], [f"xa{i}" for i in range(20, 40)]
+    text = [["the", str(rng.choice(nouns)), str(rng.choice(verbs)), "."] for _ in range(300)]
+    write_columns(tmp_path / "text.tsv", [Document(tuple(s)) for s in text])
+    tags = ("D", "N", "V", "P")
+    some = [Document(("the", "xa1", "xa21", "."), tags), Document(("the", "xa2", "xa22", "."), tags)]
+    others = [Document((noun, verb), ("N", "V")) for noun, verb in zip(nouns[5:], verbs[5:], strict=True)]
+    for name, own in (("few", some), ("gold", others)):
+        write_conllu(tmp_path / f"{name}.conllu", own)
+    settings = ["-k", "4", "--emissions", "table", "--method", "em", "--rounds", "60", "--min-count", "1", "-q"]
+    states, model = tmp_path / "states", tmp_path / "m"
+    assert run("induce", tmp_path / "text.tsv", *settings, "-o", tmp_path / "s.tsv", "--save", states) == 0
+    few = tmp_path / "few.conllu"
+    assert run("tag", "train", few, "--min-count", "1", "--induced", states, "--save", model, "-q") == 0
+    assert Tagger.load(model).score(others) > Tagger(min_count=1).fit(some).score(others) + 0.1
+
+
+def test_states_of_another_kind_are_refused():
+    with pytest.raises(DataError, match="must be a trained HMM"):
+        Tagger(induced="states").fit(treebank(3))

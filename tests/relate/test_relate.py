@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.engine.isolating import IsolatingEngine
-from trellis import load_model
+from trellis import load_model, tune
 from trellis.apps.parse.tagger import Tagger
 from trellis.apps.relate import mentions as finding
 from trellis.apps.relate.inference import ANY_NUMBER, rows_inside, tied
@@ -372,3 +372,45 @@ def test_rules_of_sentences_with_and_without_factors_are_projected_as_the_generi
     assert fast.kkt_residual <= 1e-5
     np.testing.assert_allclose(fast.posterior.at(parts), slow.posterior.at(parts), atol=1e-3)
     assert fast.value == pytest.approx(slow.value, abs=1e-4)
+
+
+def test_gamma_is_chosen_by_halves_of_the_labelled_sentences():
+    """As Samdani et al. 2012 choose it: written out, with F1 of relations."""
+    asked = Relater(RULES, min_count=1, max_iter=1, finder=False)
+    found = tune(asked, FEW, gammas=[0.1, 1.0], halves=True, unlabelled=MANY, random_state=3)
+    order = np.random.default_rng(3).permutation(len(FEW))
+    halves = [[FEW[i] for i in sorted(half)] for half in (order[:6], order[6:])]
+    for trial in found.trials:
+        own = [
+            Relater(RULES, min_count=1, max_iter=1, finder=False, gamma=trial.gamma).fit(teach, unlabelled=MANY)
+            for teach in halves
+        ]
+        scores = [made.score(judge).relations.mean_f1 for made, judge in zip(own, halves[::-1], strict=True)]
+        assert trial.score == pytest.approx(np.mean(scores))
+
+
+def test_the_command_chooses_gamma(tmp_path, capsys):
+    (tmp_path / "rules.toml").write_text(RULES)
+    write_related(tmp_path / "few.jsonl", FEW)
+    write_related(tmp_path / "gold.jsonl", GOLD[:8])
+    name = [str(tmp_path / file) for file in ("rules.toml", "few.jsonl", "gold.jsonl", "model")]
+    with pytest.raises(SystemExit) as done:
+        main(["relate", "train", name[0], "-l", name[1], "--tune", name[2], "--save", name[3], "--no-finder", "-q",
+              "--min-count", "1", "--rounds", "1"])  # fmt: skip
+    assert not done.value.code
+    told = capsys.readouterr().err
+    assert f"chosen on {name[2]} (0.1: " in told
+    assert Relater.load(name[3]).gamma == float(told.split()[1].rstrip(","))
+
+
+def test_unlabelled_sentences_weigh_as_told():
+    settings = {"min_count": 1, "max_iter": 1, "finder": False}
+    twice = Relater(RULES, **settings).fit(FEW, unlabelled=[*MANY, *MANY])
+    heavy = Relater(RULES, unlabelled_weight=2.0, **settings).fit(FEW, unlabelled=MANY)
+    labels = Relater(RULES, method="supervised", **settings).fit(FEW)
+    none = Relater(RULES, unlabelled_weight=0.0, **settings).fit(FEW, unlabelled=MANY)
+    assert [t.spans for t in none.predict(GOLD)] == [t.spans for t in labels.predict(GOLD)]
+    for one, other in pairs(heavy.predict(GOLD), twice.predict(GOLD)):
+        assert [s.label for s in one.spans] == [s.label for s in other.spans]
+        for a, b in pairs(one.spans, other.spans):
+            assert a.probability == pytest.approx(b.probability, abs=0.02)

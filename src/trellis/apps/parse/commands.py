@@ -67,6 +67,10 @@ def train_tagger(
         str | None,
         file_option("--dev", help="Development set. Its accuracy is shown; tagged sentences.", panel=LEARNING),
     ] = None,
+    induced: Annotated[
+        str | None,
+        file_option("--induced", help="Model of `trellis induce`; its states are features of words.", panel=KNOWLEDGE),
+    ] = None,
     quiet: Quiet = False,
     **settings: Any,
 ) -> None:
@@ -76,9 +80,11 @@ def train_tagger(
     """
     from trellis.apps.parse.tagger import Tagger
     from trellis.data.conllu import read_conllu
+    from trellis.models import HMM
 
-    check_files({"text": text, "--dev": dev}, {"--save": save})
-    tagger = Tagger(verbose=not quiet, **settings)
+    check_files({"text": text, "--dev": dev, "--induced": induced}, {"--save": save})
+    states = None if induced is None else HMM.load(induced)
+    tagger = Tagger(induced=states, verbose=not quiet, **settings)
     tagger.check_settings()
     held = None if dev is None else list(read_conllu(dev))
     sentences = list(read_conllu(text))

@@ -19,6 +19,7 @@ from trellis.data.treebank_tokens import TreebankTokeniser, plain_apostrophes
 from trellis.errors import DataError
 from trellis.models.crf import CRF
 from trellis.models.documentation import documented
+from trellis.models.hmm import HMM
 from trellis.models.inference import Inference
 from trellis.models.saving import SavedEstimator
 from trellis.models.state import Entry, Member
@@ -55,6 +56,9 @@ class Tagger(SavedEstimator):
         Rounds of L-BFGS, or passes of a network over the data. By default 60, or 20 with an encoder.
     device : str, default="cpu"
         Where the network of an encoder runs: "cpu" or "cuda".
+    induced : HMM or None, default=None
+        Model of induced states, such as ``Inducer.model_``. The most probable state of each word is a feature (Graça
+        et al. 2009, sec. 5.2).
 
     Attributes
     ----------
@@ -76,16 +80,18 @@ class Tagger(SavedEstimator):
     l2: float = 0.5
     max_iter: int | None = None
     device: str = "cpu"
+    induced: Any = None
     n_jobs: int | None = None
     engine: Any = None
     verbose: bool = False
 
     saved: ClassVar = {
+        "induced": Member("induced_", HMM, prefix="induced_", optional=True),
         "crf": Member("crf_", (CRF, "NeuralCRF")),
         "tokeniser": Entry("tokeniser_", _Tokens, TreebankTokeniser.to_json, TreebankTokeniser.from_json),
     }
 
-    not_saved = (*SavedEstimator.not_saved, "encoder", "device")
+    not_saved = (*SavedEstimator.not_saved, "encoder", "device", "induced")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "crf_")
@@ -96,16 +102,18 @@ class Tagger(SavedEstimator):
         X : sentences, or lists of words.
         y : the tags of each sentence, in place of those that the sentences have.
         """
-        self._check_types()
+        self.check_settings()
         text = [s for s in as_documents(X, y) if s.labels is not None and any(s.labels)]
         if not text:
             raise DataError("no word has a tag (UPOS), so there is nothing to learn from")
-        self.tokeniser_ = TreebankTokeniser.fit(text)
+        self.tokeniser_, self.induced_ = TreebankTokeniser.fit(text), self.induced
         if self.encoder is not None:
             self.crf_ = self._network().fit([list(s.tokens) for s in text], [list(s.labels or ()) for s in text])
             return self
         crf = self._log_linear()
-        described = OnDemand(len(text), lambda number: _described(text[number].tokens, case=number % WITHOUT_CASE != 0))
+        described = OnDemand(
+            len(text), lambda number: self._described(text[number].tokens, case=number % WITHOUT_CASE != 0)
+        )
         self.crf_ = crf.fit(described, [list(s.labels or ()) for s in text])
         return self
 
@@ -145,7 +153,14 @@ class Tagger(SavedEstimator):
 
     def described(self, words: Sequence[str]) -> list[list[str]]:
         """Return the features of each word of a sentence, as ``predict`` gives them to the CRF."""
-        return _described(words, case=_has_capitals(words))
+        return self._described(words, case=_has_capitals(words))
+
+    def _described(self, words: Sequence[str], *, case: bool) -> list[list[str]]:
+        found = _described(words, case=case)
+        if self.induced_ is not None:
+            [states] = self.induced_.infer([list(words)]).marginal_labels
+            found = [[*own, f"state={state}"] for own, state in zip(found, states, strict=True)]
+        return found
 
     def tokenise(self, sentence: Document) -> Document:
         """A sentence of raw text, its words split further as those of the training sentences are."""
@@ -164,6 +179,10 @@ class Tagger(SavedEstimator):
 
     def _check_settings(self) -> None:
         self._log_linear().check_settings()
+        if self.induced is not None and not isinstance(self.induced, HMM):
+            raise DataError(f"induced must be a trained HMM, such as Inducer.model_, got {self.induced!r:.80}")
+        if self.induced is not None and self.encoder is not None:
+            raise DataError("induced states are features of a log-linear model: leave out encoder, or induced")
         if self.encoder is not None:
             self._network().check_settings()
 
