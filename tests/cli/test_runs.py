@@ -50,6 +50,25 @@ LONG = {
 }
 
 
+STOPPED_WHILE_IMPORTING = """
+import sys
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Finder())
+from trellis.cli import main
+main(["--help"])
+"""
+
+
+def test_ctrl_c_before_a_command_has_begun_shows_no_traceback():
+    found = subprocess.run([sys.executable, "-c", STOPPED_WHILE_IMPORTING], capture_output=True, text=True)
+    assert (found.returncode, found.stdout, found.stderr) == (130, "", "interrupted\n")
+
+
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
 @pytest.mark.parametrize("command", LONG)
 def test_ctrl_c_in_the_middle_leaves_everything_as_it_was(command, folder):
