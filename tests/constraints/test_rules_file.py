@@ -210,6 +210,12 @@ MISTAKES = [
     ('[rule]\nthen_label = "TITLE"', 6, "[[rule]], with two brackets"),
     ('[[rules]]\nthen_label = "TITLE"', 6, "unknown key 'rules'; did you mean 'rule'"),
     ('[[rule]\nthen_label = "TITLE"', 6, "not valid TOML"),
+    ('[[rule]]\nthen_label = TITLE', 7, "Invalid value in `then_label = TITLE`: put strings in quotes"),
+    ('[[rule]]\nif_word_matches = "\\d"', 7, "put regular expressions in single quotes"),
+    ('[[rule]]\nname = "a"\nname = "b"', 8, "a key can be given only once"),
+    ('[[rule]]\nif_word = "a', 7, "a string has to end with a quote on the same line"),
+    ('[[rule]]\nthen_label = ["TITLE"', 7, "a list that begins with [ there or above has no ]"),
+    ('[[rule]]\nthen_label: TITLE', 7, "expected key = value"),
     ('[[rule]]\nname = """a\nb"""\nthen_label = "TITEL"', 9, "unknown label 'TITEL'"),
     ('# [[rule]]\n[[rule]] # a "quote\nname = "a # no comment"\nthen_label = "TITEL"', 9, "unknown label 'TITEL'"),
 ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,6 +22,17 @@ from trellis.errors import ConstraintError, DataError
 
 KIND_KEYS = ("entities", "relations")
 TOP_KEYS = ("labels", "tokens", "token_pattern", *KIND_KEYS, "lists", "features", "defaults", "rule")
+
+TOML_HINTS = {
+    "Invalid value": "put strings in quotes, 'like this'; numbers, true and false stand without",
+    "Unescaped": "put regular expressions in single quotes, in which a backslash stands for itself",
+    "Cannot overwrite": "a key can be given only once",
+    "Illegal character": "a string has to end with a quote on the same line",
+    "Unterminated string": "a string has to end with its quote",
+    "Unclosed array": "a list that begins with [ there or above has no ]",
+    "Expected '='": "expected key = value",
+}
+"""What to do about a message of tomllib, by how it begins."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +99,9 @@ def parse_rules(text: str, path: str = "rules", files: Mapping[str, str] | None 
     top = Section(values, (), source, path, named)
     top.check_keys(TOP_KEYS)
     labels = top.texts("labels") if "labels" in top else None
+    twice = [name for name, n in Counter(labels or ()).items() if n > 1]
+    if twice:
+        top.fail(f"labels has {twice[0]!r} more than once", "labels")
     kinds = {key: top.texts(key) for key in KIND_KEYS if key in top}
     lists = _lists(top)
     defaults = top.inner("defaults") if "defaults" in top else replace(top, values={})
@@ -121,7 +136,10 @@ def _parse(text: str, path: str) -> dict[str, Any]:
         message = found.group(1) if found else str(error)
         last = text.count("\n") or 1
         line = (int(found.group(2)) if found.group(2) else last) if found else None
-        raise DataError(f"not valid TOML: {message}", path=path, line=line) from None
+        hint = next((f": {hint}" for start, hint in TOML_HINTS.items() if message.startswith(start)), "")
+        lines = text.splitlines()
+        where = f" in `{lines[line - 1].strip():.60}`" if line is not None and line <= len(lines) else ""
+        raise DataError(f"not valid TOML: {message}{where}{hint}", path=path, line=line) from None
 
 
 def _tokeniser(top: Section) -> Tokeniser:
