@@ -12,6 +12,7 @@ from trellis import (
     Extractor,
     LabellingFunction,
     Span,
+    TrellisError,
     UnknownNameError,
     answers_function,
     apply_functions,
@@ -112,7 +113,7 @@ def test_mistakes_name_the_function():
         (LabellingFunction(lambda token: 0.5, "f", "X"), "'f' gives 0.5"),
         (LabellingFunction(lambda token: True, "f"), "name the label"),
         (LabellingFunction(lambda document: [3], "f", "X", "spans"), "a span is"),
-        (LabellingFunction(lambda documents: [()], "f", "X", "documents"), "0 votes on 1 tokens"),
+        (LabellingFunction(lambda documents: [()], "f", "X", "documents"), "0 votes on 1 token"),
     ):
         with pytest.raises(DataError, match=message):
             apply_functions([function], ["a"])
@@ -123,6 +124,52 @@ def test_mistakes_name_the_function():
         apply_functions([DRUGS, DRUGS], ["a"])
     with pytest.raises(UnknownNameError):
         labelling_function(on="token")(str.isupper)
+
+
+def test_a_decorator_needs_no_parentheses():
+    @labelling_function
+    def greeting(token):
+        return "HI" if token == "hello" else None
+
+    assert apply_functions([greeting], ["hello you"])[0].votes == {"greeting": ("B-HI", None)}
+
+
+def test_minus_one_of_snorkel_is_not_taken_for_true():
+    abstains = labelling_function("X")(lambda token: -1)
+    with pytest.raises(DataError, match="gives -1: return a label or None"):
+        apply_functions([abstains], ["a"])
+    assert apply_functions([labelling_function("X", name="f")(lambda token: np.bool_(True))], ["a"])[0].votes["f"]
+
+
+WRONG = {
+    "expected a list of labelling functions": lambda: apply_functions(DRUGS, ["a"]),
+    "decorate it with @labelling_function": lambda: apply_functions([len], ["a"]),
+    "phrases must be a list of names, got 'zocor'": lambda: list_function("DRUG", "zocor"),
+    "is not a valid regular expression": lambda: pattern_function("DRUG", "("),
+    "unknown kind of labelling function 'words'": lambda: labelling_function("X", on="words"),
+    "must be a string, got 3": lambda: labelling_function(3),
+    "n_jobs must be a whole number": lambda: apply_functions([DRUGS], ["a"], n_jobs=0),
+    "call fit first": lambda: model_function(Extractor(""), "m"),
+    "expected a trained Extractor, got int": lambda: model_function(3, "m"),
+    "threshold must be a probability": lambda: model_function(trained(), "m", threshold=2),
+    "this Aggregator has no learned parameters": lambda: vote_summary([Document(("a",))], Aggregator()),
+}
+
+
+def trained():
+    return Extractor('labels = ["X", "O"]', method="supervised", max_iter=1).fit(["a"], [["X"]])
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_arguments_of_labelling_functions_are_refused(message):
+    with pytest.raises(TrellisError, match=message):
+        WRONG[message]()
+
+
+def test_no_texts_and_no_votes_have_an_empty_summary_and_matrix():
+    for documents in ([], [Document(("a",))]):
+        assert vote_summary(documents).functions == ()
+        assert votes_to_matrix(documents)[0].shape == (sum(map(len, documents)), 0)
 
 
 def test_the_summary_counts_as_snorkel_does():

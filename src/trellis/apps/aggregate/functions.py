@@ -10,22 +10,24 @@ from __future__ import annotations
 import inspect
 import multiprocessing
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import regex
 
 from trellis.data.bio import BEGINS, GOES_ON, everywhere
+from trellis.data.checks import check_names, is_whole
 from trellis.data.document import Document, Labels, Span
 from trellis.data.files import FilePath, shown
 from trellis.data.jsonlines import json_lines
 from trellis.data.tokens import SECONDS, WORDS, TextLike, Tokeniser, as_documents
 from trellis.data.voted import votes_of_spans
 from trellis.engine.progress import Progress
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError, UnknownNameError, counted
 
 ON = ("tokens", "spans", "text", "documents")
 CHUNK = 64
@@ -59,6 +61,8 @@ class LabellingFunction:
     def __post_init__(self) -> None:
         if self.on not in ON:
             raise UnknownNameError("kind of labelling function", self.on, ON)
+        if self.label == "" or not isinstance(self.label, str | None):
+            raise DataError(f"the label of the labelling function {self.name!r} must be a string, got {self.label!r}")
 
     def votes(self, documents: Sequence[Document]) -> list[Labels]:
         """Votes on the tokens of documents; a function on texts gives one vote for a text."""
@@ -104,7 +108,7 @@ class LabellingFunction:
             return None
         if isinstance(found, str):
             return found
-        if self.label is None or not isinstance(found, bool | int):
+        if self.label is None or not isinstance(found, bool | np.bool_):  # −1 abstains elsewhere, and is true in Python
             raise DataError(
                 f"the labelling function {self.name!r} gives {found!r}: return a label or None, or return True or "
                 "False and name the label: labelling_function(label=...)"
@@ -113,7 +117,10 @@ class LabellingFunction:
 
     def _checked(self, votes: Sequence[str | None], text: Document) -> Labels:
         if len(votes) != len(text):
-            raise DataError(f"the labelling function {self.name!r} gives {len(votes)} votes on {len(text)} tokens")
+            raise DataError(
+                f"the labelling function {self.name!r} gives {counted(len(votes), 'vote')} on "
+                f"{counted(len(text), 'token')}"
+            )
         return tuple(votes)
 
 
@@ -122,14 +129,15 @@ def _abstain(marked: str | None, label: str | None) -> str | None:
 
 
 def labelling_function(
-    label: str | None = None, *, on: str = "tokens", name: str | None = None, bio: bool = True
-) -> Callable[[Callable[..., Any]], LabellingFunction]:
+    label: str | Callable[..., Any] | None = None, *, on: str = "tokens", name: str | None = None, bio: bool = True
+) -> Any:
     """Make a labelling function of a Python function.
 
     Parameters
     ----------
     label : str or None, default=None
-        Label it votes for where it returns True. None: it returns a label, or None where it abstains.
+        Label it votes for where it returns True. None: it returns a label, or None where it abstains. Then
+        ``@labelling_function`` needs no parentheses.
     on : {"tokens", "spans", "text", "documents"}, default="tokens"
         ``"tokens"``: it is called with a token, or with the document and the place of a token. ``"spans"``: with a
         document, and returns (first token, end) pairs. ``"text"``: with the string of a text, which has one label as a
@@ -148,10 +156,11 @@ def labelling_function(
     {'suffix': (None, 'B-DRUG')}
     """
 
-    def made(function: Callable[..., Any]) -> LabellingFunction:
-        return LabellingFunction(function, name or function.__name__, label, on, bio)
-
-    return made
+    if callable(label):
+        return LabellingFunction(label, name or label.__name__, None, on, bio)
+    made = partial(LabellingFunction, label=label, on=on, bio=bio)
+    made(labelling_function, name="")  # settings are checked before there is a function
+    return lambda function: made(function, name=name or function.__name__)
 
 
 def pattern_function(label: str, pattern: str, name: str | None = None, *, on: str = "spans") -> LabellingFunction:
@@ -161,7 +170,10 @@ def pattern_function(label: str, pattern: str, name: str | None = None, *, on: s
     >>> text.votes
     {'YEAR pattern': (None, 'B-YEAR', None)}
     """
-    compiled = regex.compile(pattern)
+    try:
+        compiled = regex.compile(pattern)
+    except (regex.error, TypeError) as error:
+        raise DataError(f"{pattern!r} is not a valid regular expression: {error}") from None
 
     def spans(text: Document) -> Iterator[tuple[int, int]]:
         for found in compiled.finditer(text.text, timeout=SECONDS):
@@ -185,7 +197,8 @@ def list_function(
     {'PLACE list': (None, 'B-PLACE', 'I-PLACE')}
     """
     fold = str.casefold if ignore_case else str
-    known = {tuple(fold(token) for token in WORDS.cut(phrase).tokens) for phrase in phrases} - {()}
+    listed = set(map(str, phrases)) if isinstance(phrases, Set) else check_names(phrases, "phrases")
+    known = {tuple(fold(token) for token in WORDS.cut(phrase).tokens) for phrase in listed} - {()}
     longest = max(map(len, known), default=0)
 
     def spans(text: Document) -> Iterator[tuple[int, int]]:
@@ -201,6 +214,11 @@ def list_function(
 
 def model_function(model: Any, name: str, *, threshold: float = 0.0) -> LabellingFunction:
     """Vote for the fields that a trained extractor finds, those with at least a probability of ``threshold``."""
+    if not hasattr(model, "extract"):
+        raise DataError(f"expected a trained Extractor, got {type(model).__name__}")
+    model._check_fitted()
+    if not 0.0 <= threshold <= 1.0:
+        raise DataError(f"threshold must be a probability, from 0 to 1, got {threshold!r}")
 
     def votes(documents: Sequence[Document]) -> list[Labels]:
         bare = [replace(text, labels=None, columns={}, votes={}) for text in documents]
@@ -286,7 +304,14 @@ def apply_functions(
     verbose : bool, default=False
         Show progress on standard error.
     """
+    if not isinstance(functions, Iterable):
+        raise DataError(f"expected a list of labelling functions, got {functions!r:.60}: put it in brackets, [...]")
     chosen, documents = list(functions), as_documents(texts, tokeniser=tokeniser)
+    for function in chosen:
+        if not isinstance(function, LabellingFunction):
+            raise DataError(f"{function!r:.60} is no labelling function: decorate it with @labelling_function")
+    if not is_whole(n_jobs) or n_jobs < 1:
+        raise DataError(f"n_jobs must be a whole number of processes, 1 or more, got {n_jobs!r}")
     names = [function.name for function in chosen]
     if len(set(names)) < len(names):
         raise DataError(f"two labelling functions have the same name, among {names}: rename one with name=...")

@@ -105,6 +105,8 @@ def vote_summary(documents: Iterable[Any], aggregator: Any = None, gold: Any = N
     g         Y           1      50.0      50.0       50.0                  0.0
     """
     documents = as_voted(documents)
+    if aggregator is not None:
+        aggregator._check_fitted()
     matrix, labels, names = votes_to_matrix(documents)
     truth = _gold(documents, gold, labels)
     voted = matrix >= 0
@@ -168,7 +170,7 @@ def votes_to_matrix(
         [-1 if own is None or own[t] is None else code[str(own[t])] for own in map(text.votes.get, names)]
         for text in documents for t in range(len(text))
     ]  # fmt: skip
-    return np.array(rows, np.int64).reshape(-1, len(names)), known, names
+    return np.array(rows, np.int64).reshape(len(rows), len(names)), known, names
 
 
 def matrix_to_documents(
