@@ -85,7 +85,7 @@ def counting_constraint(folder: Path) -> None:
     scores = model.scores(batch)
     rows = compile_constraints([(count("VERB") >= 1).named("a verb")], batch, model.label_names_, model.parts(batch))
     found = project(scores, rows)
-    pull = float(found.pulls()["a verb"][0]) if len(found.rows) else 0.0
+    pull = float(found.duals_by_name()["a verb"][0]) if len(found.rows) else 0.0
     figure = plot_sentence(
         *(q.at(scores.parts.grid()) for q in (scores.infer(), found.posterior)), sentence[0], labels,
         title=f"“at least one VERB”, in expectation (λ = {pull:.2f})",

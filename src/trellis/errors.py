@@ -104,6 +104,15 @@ class ConvergenceWarning(UserWarning):
     """An iterative method stopped before its tolerance was met."""
 
 
+def counted(n: int, thing: str) -> str:
+    """A number of things, for messages.
+
+    >>> counted(1, "rule"), counted(2, "labelled text")
+    ('1 rule', '2 labelled texts')
+    """
+    return f"{n} {thing}" if n == 1 else f"{n} {thing}s"
+
+
 SHOWN = 8
 """So many known names are listed."""
 

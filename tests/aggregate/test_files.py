@@ -54,7 +54,7 @@ def test_wrench_texts_with_one_label(tmp_path):
         ({"weak_labels": []}, "record '0': expected the key 'data'"),
         ({"data": {}, "weak_labels": []}, "expected the text"),
         ({"data": {"text": ["u"]}, "weak_labels": [[]]}, "votes of 1 functions, but meta.json names 3"),
-        ({"data": {"text": ["u"]}, "weak_labels": [[[0, 5, "X"]], [], []]}, "does not lie in a text of 1 tokens"),
+        ({"data": {"text": ["u"]}, "weak_labels": [[[0, 5, "X"]], [], []]}, "does not lie in a text of 1 token"),
         (7, "expected an object but found"),
     ],
 )  # fmt: skip
@@ -90,7 +90,7 @@ def test_json_lines_with_spans_and_votes(tmp_path):
         ('{"tokens": "a b", "votes": {}}', "line 2: expected strings in 'tokens'"),
         ('{"tokens": ["a"], "votes": {"f": [3]}}', "line 2: function 'f' votes 3"),
         ('{"tokens": ["a"], "votes": {"f": "X"}}', "line 2: expected a list of labels and nulls"),
-        ('{"tokens": ["a"], "votes": {"f": []}}', "line 2: found 1 tokens but 0 votes"),
+        ('{"tokens": ["a"], "votes": {"f": []}}', "line 2: found 1 token but 0 votes"),
         ('{"tokens": ["a"], "votes": []}', None),
         ('{"tokens": ["a"], "votes": 3}', "line 2: expected functions by name"),
     ],

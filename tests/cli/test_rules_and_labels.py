@@ -58,16 +58,16 @@ def folder(tmp_path, monkeypatch):
 def test_check_lists_where_labels_break_a_rule(folder, capfd):
     assert run("extract", "check", "rules.toml", "few.tsv") == 0
     lines = capfd.readouterr().out.splitlines()
-    told = lines[lines.index("years: the labels break it in 1 place") :]
+    told = lines[lines.index("years: the labels violate it in 1 place") :]
     assert told == [
-        "years: the labels break it in 1 place",
+        "years: the labels violate it in 1 place",
         "  few.tsv, line 2: Ann [1999]",
-        "one label: the labels break it in 2 places",
+        "one label: the labels violate it in 2 places",
         "  few.tsv, line 8: [1999] Ray",
         "  few.tsv, line 9: 1999 [Ray]",
-        "one year: the labels break it in 1 place",
+        "one year: the labels violate it in 1 place",
         "  few.tsv, line 4: Bob Ray 2001",
-        "mostly years: the labels break it in 1 place",
+        "mostly years: the labels violate it in 1 place",
         "  all texts together",
         "Never applies: zebras",
     ]
@@ -77,7 +77,7 @@ def test_check_lists_where_labels_break_a_rule(folder, capfd):
 def test_check_counts_the_places_that_it_does_not_list(folder, capfd):
     assert run("extract", "check", "rules.toml", "few.tsv", "--examples", 1) == 0
     lines = capfd.readouterr().out.splitlines()
-    at = lines.index("one label: the labels break it in 2 places")
+    at = lines.index("one label: the labels violate it in 2 places")
     assert lines[at + 1 : at + 3] == ["  few.tsv, line 8: [1999] Ray", "  ... and 1 more"]
     assert run("extract", "check", "rules.toml", "few.tsv", "--json", "--examples", 1) == 0
     record = json.loads(capfd.readouterr().out.splitlines()[1])
@@ -89,9 +89,9 @@ def test_check_counts_the_places_that_it_does_not_list(folder, capfd):
 def test_train_names_rules_that_labels_contradict_or_never_test(folder, capfd):
     assert run("extract", "train", "rules.toml", "-l", "few.tsv", "--save", "m", "--rounds", 1, "--threads", 1) == 0
     err = capfd.readouterr().err
-    assert "strict rule 'years' in 1 of 3 places, first few.tsv, line 2: Ann [1999]" in err
+    assert "hard rule 'years' in 1 of 3 places, first few.tsv, line 2: Ann [1999]" in err
     assert "rule 'mostly years' in 1 of 1 places" in err
-    assert "no labelled text tests the rules 'zebras'" in err
+    assert "no labelled text tests the rule 'zebras'" in err
     assert "rule 'one year' in 1 of 2 places" in err  # a text without a year does not test it
     assert "'one label'" not in err  # broken in two places of seven: rules may have exceptions
 
@@ -105,7 +105,7 @@ def test_explain_shows_slack_and_the_places_of_every_kind_of_rule(folder, capfd)
     for line in capfd.readouterr().out.splitlines():
         record = json.loads(line)
         found[record["name"]] = record
-    assert [found[name]["places"] for name in ("years", "one label", "one year", "mostly years")] == [3, 7, 2, 1]
+    assert [found[name]["tested"] for name in ("years", "one label", "one year", "mostly years")] == [3, 7, 2, 1]
     assert [found[name]["by_gold"] for name in ("years", "one label", "one year", "mostly years")] == [1, 2, 1, 1]
     assert (found["one year"]["strength"], found["one year"]["slack"]) == ("slack", 0.5)
     assert run("extract", "explain", "-m", "m", "few.tsv", "-q", "-o", "table.txt") == 0
@@ -167,7 +167,7 @@ def test_check_train_and_explain_count_the_places_from_which_penalties_are_learn
         assert (f"rule {name!r} in {broken:g} of {places:g} places" in err) == (2 * broken >= places)
     assert run("extract", "explain", "-m", "m", "few.tsv", "--json", "-q") == 0
     records = list(map(json.loads, capfd.readouterr().out.splitlines()))
-    found = {one["name"]: (one["places"], one["by_gold"]) for one in records if "places" in one}
+    found = {one["name"]: (one["tested"], one["by_gold"]) for one in records if "tested" in one}
     assert {name: found[name] for name in wanted} == wanted
 
 

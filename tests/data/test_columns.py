@@ -77,7 +77,7 @@ def test_hash_is_a_word_unless_comments_are_asked_for(file: Path) -> None:
             "\n\na\n",
             {},
             3,
-            "at least 2 columns, since the label is column 1 counted from 0, but found 1; pass label=None",
+            "at least 2 columns, since the label is column 1 counted from 0, but found 1 (in Python, label=None",
         ),
         ("a\tX\n", {"columns": {"pos": 4}}, 1, "at least 5 columns, since 'pos' is column 4 counted from 0"),
         ("a X\nb X Y\n", {"separator": None}, 2, "expected 2 columns but found 3"),

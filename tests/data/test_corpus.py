@@ -92,7 +92,7 @@ def test_columns_must_agree() -> None:
 
 
 def test_sentences_check_their_own_lengths() -> None:
-    with pytest.raises(DataError, match="f, line 3: found 1 tokens but 2 labels"):
+    with pytest.raises(DataError, match="f, line 3: found 1 token but 2 labels"):
         Document(("a",), ("X", "Y"), path="f", line=3)
 
 

@@ -64,7 +64,7 @@ def test_keys_are_the_callers_choice(file: Path) -> None:
         ('{"tokens": ["a"], "labels": [true]}', "expected a string in 'labels'[0] but found a truth value"),
         ('{"tokens": ["a"], "labels": {}}', "expected a list of labels in 'labels' but found an object"),
         ('{"tokens": ["a", "b"], "labels": [null, {}]}', "expected a string in 'labels'[1] but found an object"),
-        ('{"tokens": ["a"], "labels": []}', "found 1 tokens but 0 labels"),
+        ('{"tokens": ["a"], "labels": []}', "found 1 token but 0 labels"),
         ('{"tokens": ["\\ud800"]}', "'tokens'[0] contains an unpaired surrogate"),
     ],
 )
@@ -78,7 +78,7 @@ def test_malformed_records_are_named(file: Path, line: str, message: str) -> Non
 
 def test_asked_for_columns_must_be_there_and_fit(file: Path) -> None:
     file.write_text('{"tokens": ["a"], "shape": []}')
-    with pytest.raises(DataError, match="line 1: found 1 tokens but 0 entries in column 'shape'"):
+    with pytest.raises(DataError, match="line 1: found 1 token but 0 entries in column 'shape'"):
         list(read_jsonlines(file, columns=("shape",)))
     with pytest.raises(DataError, match="line 1: expected the key 'shap'; did you mean 'shape'"):
         list(read_jsonlines(file, columns=("shap",)))

@@ -64,7 +64,7 @@ def test_outputs_under_the_rules_violate_them_less_than_the_model_alone(cited, t
     once = next(r for r in reports if r.name == "AppearsOnce")
     assert once.sentence.startswith("For every label L")
     assert once.penalty > 3
-    assert all(r.by_gold is not None and r.by_gold <= r.places for r in reports if r.name != "Punctuation")
+    assert all(r.by_gold is not None and r.by_gold <= r.tested for r in reports if r.name != "Punctuation")
     assert all(r.by_gold is None for r in explain(trained, bare(cited[2])))
 
 

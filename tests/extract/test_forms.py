@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trellis import Extractor
+from trellis import DataError, Extractor, Span
 from trellis.apps.extract.confidence import field_probabilities
 from trellis.apps.extract.explain import explain, utility
 from trellis.apps.extract.relaxed import predict_relaxed
@@ -74,3 +74,19 @@ def test_no_text_and_empty_texts_have_no_labels(extractor, texts):
 def test_it_learns_from_any_form():
     made = {name: Extractor(RULES, max_iter=1, model_kind="hmm").fit(make(FEW), LABELS) for name, make in FORMS.items()}
     assert all(one.predict(NEW) == made["tokens"].predict(NEW) for one in made.values())
+
+
+def test_spans_are_labels_where_these_are_not_given():
+    words, labels = ["Ann", "Lee", "ran"], ["NAME", "NAME", "O"]
+    spanned = Document(tuple(words), spans=[Span("NAME", 0, 2)])
+    new = Extractor('labels = ["NAME", "O"]', method="supervised", max_iter=1)
+    found = [
+        new.fit(*data).infer([["Ann", "ran"]]).marginals[0].tolist() for data in (([spanned],), ([words], [labels]))
+    ]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", ["tokens", "labels"])
+def test_a_string_in_the_place_of_a_list_is_refused(name):
+    with pytest.raises(DataError, match=f"{name} must be a list with a string for each token, got 'Ann ran'"):
+        Document(**{"tokens": ("a",), name: "Ann ran"})

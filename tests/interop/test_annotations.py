@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from tests.hostile.command import run
 from tests.interop.texts import documents
-from trellis import DataError, Document, Extractor, Relation, Span
+from trellis import DataError, Document, Extractor, Relation, Span, write_documents
 from trellis.apps.extract.suggest import suggest
 from trellis.data.annotations import annotated, from_brackets, read_brat, to_brackets, to_prodigy, write_annotations
 from trellis.data.text_files import read_labelled
@@ -91,11 +91,76 @@ def test_brat_has_relations(tmp_path):
 def test_rejected_and_malformed_annotations(tmp_path):
     assert annotated({"text": "a", "spans": [{"start": 0, "end": 1, "label": "X"}], "answer": "reject"}).labels is None
     (tmp_path / "x.jsonl").write_text('{"text": "a", "label": [[0]]}\n')
-    with pytest.raises(DataError, match=r"x.jsonl, line 1: a span or token is malformed"):
+    with pytest.raises(DataError, match=r"x.jsonl, line 1: the span \[0\] is malformed"):
         read_labelled(tmp_path / "x.jsonl")
     (tmp_path / "x.json").write_text('[{"text": "a"}]')
     with pytest.raises(DataError, match="task 0 is not one of Label Studio's"):
         read_labelled(tmp_path / "x.json")
+
+
+OUTSIDE = {
+    "doccano.jsonl": {"text": "ab cd", "label": [[3, 9, "X"]]},
+    "reversed.jsonl": {"text": "ab cd", "label": [[2, 1, "X"]]},
+    "negative.jsonl": {"text": "ab cd", "spans": [{"start": -2, "end": 1, "label": "X"}]},
+    "empty.jsonl": {"text": "ab cd", "entities": [{"start_offset": 1, "end_offset": 1, "label": "X"}]},
+    "fields.jsonl": {"text": "ab cd", "fields": [{"start": 3, "end": 9, "label": "X"}]},
+    "tokens.jsonl": {"tokens": ["ab", "cd"], "spans": [{"start": 3, "end": 9, "label": "X"}]},
+    "studio.json": [{"data": {"text": "ab cd"}, "annotations": [
+        {"result": [{"value": {"start": 0, "end": 99, "labels": ["X"]}}]}]}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_spans_outside_of_their_text_are_refused(name, tmp_path):
+    (tmp_path / name).write_text(json.dumps(OUTSIDE[name]) + "\n")
+    with pytest.raises(DataError, match=f"{name}.* does not lie in its text of 5 characters"):
+        read_labelled(tmp_path / name)
+
+
+def test_spans_beside_tokens_are_labels_where_there_are_none(tmp_path):
+    document = Document(("Ann", "Lee", "ran"), spans=[Span("NAME", 0, 2)])
+    records = [{"tokens": ["Ann", "Lee", "ran"], "spans": [{"start": 0, "end": 7, "label": "NAME"}]}]
+    (tmp_path / "plain.jsonl").write_text(json.dumps(records[0]))
+    write_documents(tmp_path / "whole.jsonl", [document])
+    for name in ("plain.jsonl", "whole.jsonl"):
+        [found] = read_labelled(tmp_path / name)
+        assert (found.tokens, found.labels) == (("Ann", "Lee", "ran"), ("NAME", "NAME", "O"))
+
+
+def test_brat_is_written_beside_its_text_and_replaces_nothing_unasked(tmp_path, capfd):
+    few, ann, text = tmp_path / "few.jsonl", tmp_path / "a.ann", tmp_path / "a.txt"
+    few.write_text(json.dumps({"text": "Ann Lee ran", "label": [[0, 7, "NAME"]]}) + "\n")
+    convert = ["extract", "convert", few, "--to", "brat", "-o"]
+    text.write_text("precious")
+    assert run(*convert, ann) == 2
+    assert (ann.exists(), text.read_text()) == (False, "precious")
+    assert f"{text} already exists" in capfd.readouterr().err
+    for wrong in ("-", text, tmp_path / "a"):
+        assert run(*convert, wrong) == 2
+        assert "brat keeps annotations in NAME.ann and their text in NAME.txt" in capfd.readouterr().err
+    assert run(*convert, ann, "--force") == 0
+    assert text.read_text() == "Ann Lee ran"
+    text.unlink()
+    assert run("extract", "convert", ann) == 2
+    assert f"Error: {ann}: its text {text} cannot be read: No such file" in capfd.readouterr().err
+    few.write_text(json.dumps({"text": "Ann Lee ran", "label": [[0, 7, "FIRST NAME"]]}) + "\n")
+    assert run(*convert, ann, "--force") == 2
+    assert "brat has labels of one word, but found 'FIRST NAME'" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["prodigy", "doccano", "label-studio"])
+def test_texts_without_labels_stay_without_them(form, tmp_path, capfd):
+    (tmp_path / "few.tsv").write_text("Ann\t_\nran\t_\n\nBob\tO\n\nCy\tNAME\nran\t_\n")
+    name = tmp_path / ("o.json" if form == "label-studio" else "o.jsonl")
+    assert run("extract", "convert", tmp_path / "few.tsv", "--to", form, "-o", name) == 0
+    assert "Warning: 1 text with some labels missing" in capfd.readouterr().err
+    assert [text.labels for text in read_labelled(name)] == [None, ("O",), ("NAME", "O")]
+
+
+def test_json_is_not_combined_with_another_format(tmp_path, capfd):
+    (tmp_path / "few.tsv").write_text("Ann\tNAME\n")
+    assert run("extract", "convert", tmp_path / "few.tsv", "--to", "brackets", "--json") == 2
+    assert "--to brackets cannot be combined with it" in capfd.readouterr().err
 
 
 def test_texts_to_label_next_are_uncertain_ones_with_reasons(tmp_path, capfd):

@@ -87,8 +87,20 @@ def test_estimators_take_frames_and_their_columns(name):
 
 
 def test_missing_texts_and_columns_are_named():
-    with pytest.raises(DataError, match="expected a string in 'text' but found None"):
-        Extractor(RULES).fit(pandas.DataFrame({"text": ["a", None]}))
+    for rows, message in (
+        ({"text": ["a", None]}, "text 1: expected a string in 'text' but found None"),
+        ({"txt": ["a"]}, "text 0 has neither 'text' nor 'tokens'; did you mean 'txt'"),
+        ({"text": ["Ann ran"], "labels": ["NAME O"]}, "text 0: labels must be a list with a string for each token"),
+        ({"text": ["Ann ran"], "labels": [["NAME"]]}, "text 0: found 2 tokens but 1 labels"),
+        ({"text": ["Bob sat"], "tokens": [["Ann"]]}, "text 0: token 'Ann' is not in the text"),
+    ):
+        with pytest.raises(DataError, match=message):
+            Extractor(RULES).fit(pandas.DataFrame(rows))
+    for nothing in ([1], {"text": ["a"]}):
+        with pytest.raises(DataError, match="expected a frame of pandas, polars or Arrow"):
+            from_frame(nothing)
+    with pytest.raises(UnknownNameError, match="unknown library 'numpy'"):
+        to_frame([], "numpy")
     with pytest.raises(UnknownNameError, match="lfs"):
         from_frame(pandas.DataFrame({"text": ["a"]}), votes=["lfs"])
     with pytest.raises(DataError, match="neither a text in 'text' nor tokens"):

@@ -86,6 +86,8 @@ def _check_readable(path: str) -> None:
         elif stat.S_ISREG(status.st_mode):
             with open(path, "rb"):
                 pass
+    except DataError:
+        raise
     except OSError as error:
         raise DataError(f"cannot be read: {reason(error)}", path=path) from None
     except ValueError as error:  # a zero byte in the name

@@ -51,15 +51,6 @@ def print_lines(output: str, lines: Iterable[str]) -> None:
             out.write(line + "\n")
 
 
-def counted(n: int, thing: str) -> str:
-    """A number of things.
-
-    >>> counted(1, "rule"), counted(2, "labelled text")
-    ('1 rule', '2 labelled texts')
-    """
-    return f"{n} {thing}" if n == 1 else f"{n} {thing}s"
-
-
 def need_text(path: str, texts: Collection[Sized]) -> None:
     """Refuse a file in which there is no text, by its name."""
     if not any(map(len, texts)):

@@ -18,7 +18,7 @@ import typer
 from trellis.cli.checks import check_files
 from trellis.cli.console import print_lines, visible
 from trellis.cli.options import DICTIONARY, KNOWLEDGE, RUN, Json, Output, file_option, flag, wants_json
-from trellis.errors import DataError
+from trellis.errors import DataError, counted
 
 if TYPE_CHECKING:
     from trellis.data.document import Document
@@ -109,7 +109,9 @@ def _alignment(
         _check_as_many(gold, output, truth, found, "lines")
     for own in sides:
         if not len(truth) <= len(own) == len(found):
-            raise DataError(f"the text has {len(own)} lines, but {output} has {len(found)} and {gold} {len(truth)}")
+            raise DataError(
+                f"the text has {counted(len(own), 'line')}, but {output} has {len(found)} and {gold} {len(truth)}"
+            )
     if not any(row.possible for row in truth):
         raise DataError(f"{gold}: it contains no links to compare with")
     links = [{link: 1.0 if p is None else p for link, p in row.items()} for row in found]
@@ -169,8 +171,8 @@ def _fields(gold: str, output: str) -> tuple[Rows, Figures]:
     truth, found = read_beside(gold, output)
     scores = score_fields(*([t.labels or [None] * len(t) for t in texts] for texts in (truth, found)))
     rows = [
-        ("accuracy", f"{100 * scores.accuracy:.2f} of {scores.n_tokens} tokens"),
-        ("field F1", f"{100 * scores.total.f1:.2f} of {scores.total.n_gold} fields"),
+        ("accuracy", f"{100 * scores.accuracy:.2f} of {counted(scores.n_tokens, 'token')}"),
+        ("field F1", f"{100 * scores.total.f1:.2f} of {counted(scores.total.n_gold, 'field')}"),
         ("", ""),
         ("field", FIELD_HEAD),
         *((label, _field_cells(score)) for label, score in scores.fields.items()),
@@ -218,7 +220,7 @@ def _induction(gold: str, output: str, dictionary: str | None = None) -> tuple[R
     given = [[label or "" for label in s.labels or ()] for s in found]
     labels = labels_a_word_of_tagging(words, given)
     rows = [
-        ("1-Many", f"{100 * scores.many_to_one:.2f} of {scores.n_tokens} tokens"),
+        ("1-Many", f"{100 * scores.many_to_one:.2f} of {counted(scores.n_tokens, 'token')}"),
         ("1-1", f"{100 * scores.one_to_one:.2f}"),
         ("MI", f"{scores.mutual_information:.4f} bits"),
         ("VI", f"{scores.variation_of_information:.4f} bits"),

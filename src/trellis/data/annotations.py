@@ -19,8 +19,8 @@ from dataclasses import replace
 from typing import Any
 
 from trellis.data.bio import BEGINS, GOES_ON, NO_FIELD, where_needed
-from trellis.data.document import Document, Relation, fields_of
-from trellis.data.files import FilePath, numbered_lines, shown, writing
+from trellis.data.document import Document, Relation, Span, fields_of
+from trellis.data.files import FilePath, numbered_lines, reason, shown, writing
 from trellis.data.jsonlines import parse_json
 from trellis.data.tokens import WORDS, Tokeniser
 from trellis.errors import DataError, UnknownNameError
@@ -36,6 +36,12 @@ def spanned(document: Document, places: Iterable[Place]) -> Document:
     """The document with spans over characters, and labels for its tokens."""
     spans = []
     for start, end, label in places:
+        if not 0 <= start < end <= len(document.text):
+            raise DataError(
+                f"the span [{start}, {end}, {label!r}] does not lie in its text of {len(document.text)} characters",
+                path=document.path,
+                line=document.line,
+            )
         touched = [t for t, (low, high) in enumerate(document.offsets) if low < end and high > start]
         if touched:
             spans.append(document.span(touched[0], touched[-1] + 1, label))
@@ -46,6 +52,17 @@ def spanned(document: Document, places: Iterable[Place]) -> Document:
                 f"{BEGINS}{span.label}", *[f"{GOES_ON}{span.label}"] * (span.last - span.first - 1)
             ]  # fmt: skip
     return replace(document, labels=where_needed(labels), spans=spans)
+
+
+def labelled_by_spans(document: Document) -> Document:
+    """The document with labels from its spans, if it has only these.
+
+    >>> labelled_by_spans(Document(("Ann", "ran"), spans=[Span("NAME", 0, 1)])).labels
+    ('NAME', 'O')
+    """
+    if document.labels is not None or document.spans is None or any(span.label is None for span in document.spans):
+        return document
+    return spanned(document, _places(document))
 
 
 # one text
@@ -93,9 +110,17 @@ def _escaped(text: str) -> str:
     return re.sub(r"[\[\]\\]", r"\\\g<0>", text).replace("\n", "\\n")
 
 
+def _is_labelled(document: Document) -> bool:
+    """Whether something is known of its spans; a text without spans has been looked at."""
+    return document.spans is not None or any(label is not None for label in document.labels or ())
+
+
+def _spans(document: Document) -> Sequence[Span]:
+    return fields_of(document, document.labels or ()) if document.spans is None else document.spans
+
+
 def _places(document: Document) -> list[Place]:
-    spans = fields_of(document, document.labels or ()) if document.spans is None else document.spans
-    return [(span.start, span.end, span.label or "") for span in spans]
+    return [(span.start, span.end, span.label or "") for span in _spans(document)]
 
 
 def is_annotated(record: Mapping[str, Any]) -> bool:
@@ -127,37 +152,50 @@ def annotated(record: Mapping[str, Any], tokeniser: Tokeniser = WORDS) -> Docume
         if record.get("answer", "accept") != "accept":
             return cut
         given = next(record[key] for key in ("spans", "entities", "label", "labels") if record.get(key) is not None)
-        return spanned(cut, [_place(one) for one in given])
     except StopIteration:
         return cut
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise DataError(f"a span or token is malformed ({error!r}): expected start, end and label") from None
+    except (KeyError, TypeError, ValueError):
+        raise DataError("a token is malformed: expected start and end") from None
+    return spanned(cut, [place_of(one, cut) for one in given])
 
 
-def _place(one: Any) -> Place:
-    if isinstance(one, Mapping):
-        start, end = (one.get(key, one.get(f"{key}_offset")) for key in ("start", "end"))
-        return int(start), int(end), str(one["label"])
-    return int(one[0]), int(one[1]), str(one[2])
+def place_of(one: Any, document: Document) -> Place:
+    """A span of Prodigy or doccano."""
+    try:
+        if isinstance(one, Mapping):
+            start, end = (one.get(key, one.get(f"{key}_offset")) for key in ("start", "end"))
+            return int(start), int(end), str(one["label"])
+        return int(one[0]), int(one[1]), str(one[2])
+    except (KeyError, TypeError, ValueError, IndexError):
+        message = f"the span {one!r:.60} is malformed: expected start, end and label"
+        raise DataError(message, path=document.path, line=document.line) from None
 
 
 def to_prodigy(document: Document) -> dict[str, Any]:
     """A task of Prodigy."""
-    spans = fields_of(document, document.labels or ()) if document.spans is None else document.spans
-    return {
+    task: dict[str, Any] = {
         "text": document.text,
         "tokens": [
             {"text": token, "start": start, "end": end, "id": number}
             for number, (token, (start, end)) in enumerate(zip(document.tokens, document.offsets, strict=True))
         ],
-        "spans": [
-            {"start": s.start, "end": s.end, "token_start": s.first, "token_end": s.last - 1, "label": s.label}
-            for s in spans
-        ],
     }
+    if _is_labelled(document):
+        task["spans"] = [
+            {"start": s.start, "end": s.end, "token_start": s.first, "token_end": s.last - 1, "label": s.label}
+            for s in _spans(document)
+        ]
+    return task
+
+
+def _to_doccano(document: Document) -> dict[str, Any]:
+    labels = {"label": [list(place) for place in _places(document)]}
+    return {"text": document.text, **(labels if _is_labelled(document) else {})}
 
 
 def _to_studio(document: Document) -> dict[str, Any]:
+    if not _is_labelled(document):
+        return {"data": {"text": document.text}}
     result = [
         {"from_name": "label", "to_name": "text", "type": "labels",
          "value": {"start": start, "end": end, "text": document.text[start:end], "labels": [label]}}
@@ -167,6 +205,18 @@ def _to_studio(document: Document) -> dict[str, Any]:
 
 
 # files
+
+
+def brat_text(path: FilePath) -> str:
+    """The file with the text of brat's annotations.
+
+    >>> brat_text("a.ann")
+    'a.txt'
+    """
+    stem, ending = os.path.splitext(os.fspath(path))
+    if ending.lower() != ".ann":
+        raise DataError(f"brat keeps annotations in NAME.ann and their text in NAME.txt, but got {shown(path)!r}")
+    return f"{stem}.txt"
 
 
 def is_studio(path: FilePath) -> bool:
@@ -189,18 +239,30 @@ def read_studio(path: FilePath, tokeniser: Tokeniser = WORDS) -> Iterator[Docume
                 yield cut
                 continue
             values = [one["value"] for one in given[0]["result"] if "labels" in one.get("value", {})]
-            yield spanned(cut, [(int(v["start"]), int(v["end"]), str(v["labels"][0])) for v in values])
+            places = [(int(v["start"]), int(v["end"]), str(v["labels"][0])) for v in values]
         except (KeyError, TypeError, ValueError, AttributeError, StopIteration, IndexError):
             raise DataError(
                 f"task {number} is not one of Label Studio's: expected 'data' and 'annotations'", path=name
             ) from None
+        try:
+            yield spanned(cut, places)
+        except DataError as error:
+            error.add_note(f"(task {number})")
+            raise
 
 
 def read_brat(path: FilePath, tokeniser: Tokeniser = WORDS) -> Document:
     """The document of an ``.ann`` file and the ``.txt`` beside it; spans in several pieces are one span each."""
-    name = os.fspath(path)
-    with open(os.path.splitext(name)[0] + ".txt", encoding="utf-8", newline="") as file:
-        text = file.read()
+    name = shown(path)
+    try:
+        with open(brat_text(path), encoding="utf-8", newline="") as file:
+            text = file.read()
+    except OSError as error:
+        raise DataError(
+            f"its text {brat_text(path)} cannot be read: {reason(error)}; brat keeps both in one folder", path=name
+        ) from None
+    except UnicodeDecodeError:
+        raise DataError("expected UTF-8; convert the file", path=brat_text(path)) from None
     places, first, relations = list[Place](), dict[str, int](), list[tuple[str, str, str]]()
     for number, line in numbered_lines(path):
         key, _, rest = line.partition("\t")
@@ -231,8 +293,13 @@ def write_annotations(path: FilePath, documents: Sequence[Document], format: str
     if format not in FORMATS:
         raise UnknownNameError("format", format, FORMATS)
     if format == "brat":
+        if len(documents) != 1:
+            raise DataError(f"brat has one text in a file, but there are {len(documents)}: write another format")
         [document] = documents
-        with writing(os.path.splitext(os.fspath(path))[0] + ".txt") as out:
+        for _, _, label in _places(document):
+            if not label or any(map(str.isspace, label)):
+                raise DataError(f"brat has labels of one word, but found {label!r}: write another format")
+        with writing(brat_text(path)) as out:
             out.write(document.text)
         lines = [
             f"T{k}\t{label} {start} {end}\t{' '.join(document.text[start:end].split())}"
@@ -247,10 +314,7 @@ def write_annotations(path: FilePath, documents: Sequence[Document], format: str
     elif format == "label-studio":
         lines = [json.dumps([_to_studio(document) for document in documents], ensure_ascii=False)]
     else:
-        made = (
-            to_prodigy(one) if format == "prodigy" else {"text": one.text, "label": [list(p) for p in _places(one)]}
-            for one in documents
-        )
-        lines = [json.dumps(record, ensure_ascii=False) for record in made]
+        made = to_prodigy if format == "prodigy" else _to_doccano
+        lines = [json.dumps(made(document), ensure_ascii=False) for document in documents]
     with writing(path) as out:
         out.writelines(line + "\n" for line in lines)

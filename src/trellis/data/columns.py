@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from trellis.data.document import Document, line_numbers
 from trellis.data.files import FilePath, path_text, shown, whole_lines, writing
-from trellis.errors import DataError
+from trellis.errors import DataError, counted
 
 BLANK = " \t\r"
 FILLER = "_"
@@ -206,9 +206,10 @@ def _check_layout(
 def _check_wanted(word: int, label: int | None, columns: Mapping[str, int], n: int, name: str, line: int) -> None:
     for what, at in [("the word", word), ("the label", label), *((repr(key), at) for key, at in columns.items())]:
         if at is not None and at >= n:
-            hint = "; pass label=None for a file without labels" if what == "the label" else ""
+            hint = " (in Python, label=None reads a file without labels)" if what == "the label" else ""
             raise DataError(
-                f"expected at least {at + 1} columns, since {what} is column {at} counted from 0, but found {n}{hint}",
+                f"expected at least {counted(at + 1, 'column')}, since {what} is column {at} counted "
+                f"from 0, but found {n}{hint}",
                 path=name,
                 line=line,
             )

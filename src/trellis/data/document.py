@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from trellis.data.bio import runs
-from trellis.errors import DataError
+from trellis.errors import DataError, counted
 
 Offsets = tuple[tuple[int, int], ...]
 Labels = tuple[str | None, ...]
@@ -131,6 +131,9 @@ class Document:
         def keep(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
+        for name, given in (("tokens", self.tokens), ("labels", self.labels)):
+            if isinstance(given, str):
+                raise self._refused(f"{name} must be a list with a string for each token, got {given!r:.60}")
         if not isinstance(self.tokens, tuple):
             keep("tokens", tuple(self.tokens))
         if self.labels is not None:
@@ -201,7 +204,9 @@ class Document:
     def _found(self) -> Offsets:
         """Tokens searched in the text, one after the other."""
         if self.offsets:
-            raise self._refused(f"found {len(self.tokens)} tokens but {len(self.offsets)} offsets")
+            raise self._refused(
+                f"found {counted(len(self.tokens), 'token')} but {counted(len(self.offsets), 'offset')}"
+            )
         found, at = [], 0
         for token in self.tokens:
             start = self.text.find(token, at)
@@ -213,7 +218,7 @@ class Document:
 
     def _check_length(self, given: Sequence[object], what: str) -> None:
         if len(given) != len(self.tokens):
-            raise self._refused(f"found {len(self.tokens)} tokens but {len(given)} {what}")
+            raise self._refused(f"found {counted(len(self.tokens), 'token')} but {len(given)} {what}")
 
     def _check_relations(self) -> None:
         n, seen = len(self.spans or ()), set()

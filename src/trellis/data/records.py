@@ -61,7 +61,7 @@ def document_of(record: Any, *, path: str | None = None, line: int | None = None
         spans, relations = layer("spans"), layer("relations")
         return Document(
             tuple(record["tokens"]),
-            None if layer("labels") is None else tuple(layer("labels")),
+            layer("labels"),
             {key: tuple(cells) for key, cells in (layer("columns") or {}).items()},
             layer("text") or "",
             tuple([(int(a), int(b)) for a, b in layer("offsets") or ()]),
@@ -74,6 +74,8 @@ def document_of(record: Any, *, path: str | None = None, line: int | None = None
             path=path,
             line=line,
         )
+    except DataError:
+        raise
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise DataError(f"a layer of the document is malformed: {error}", path=path, line=line) from None
 

@@ -18,16 +18,26 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
-from trellis.data.annotations import annotated, from_brackets, is_annotated, is_studio, read_brat, read_studio
+from trellis.data.annotations import (
+    annotated,
+    from_brackets,
+    is_annotated,
+    is_studio,
+    place_of,
+    read_brat,
+    read_studio,
+    spanned,
+)
 from trellis.data.bio import BEGINS, everywhere, split_bio, where_needed
 from trellis.data.columns import BLANK, FILLER, blocks, check_cell, read_columns, write_columns, written_labels
 from trellis.data.document import Document, fields_of
 from trellis.data.files import STANDARD, FilePath, lines_or_errors, numbered_lines, shown, writing
 from trellis.data.jsonlines import ENDINGS, is_json_lines, parse_json
+from trellis.data.records import document_of
 from trellis.data.tables import is_table, read_table
 from trellis.data.tokens import WORDS, Tokeniser, read_raw
 from trellis.data.wrench import is_wrench, read_wrench_gold
-from trellis.errors import DataError, did_you_mean
+from trellis.errors import DataError, counted, did_you_mean
 
 COLUMNS = (".tsv", ".conll", ".col")
 Reader = Callable[[FilePath, int, Tokeniser], Iterator[Document | DataError]]
@@ -120,7 +130,7 @@ def read_beside(
             )
     if len(truth) != len(found):
         raise DataError(
-            f"{gold} has {len(truth)} texts but {output} has {len(found)}: they must contain the same texts"
+            f"{gold} has {counted(len(truth), 'text')} but {output} has {len(found)}: they must contain the same texts"
         )
     return truth, found
 
@@ -183,7 +193,7 @@ def _of_block(block: list[tuple[int, str | DataError]], word_column: int, name: 
             return line
         cells = line.split("\t")
         if "\r" in line or len(cells) <= word_column or not cells[word_column]:
-            found = "a carriage return" if "\r" in line else f"{len(cells)} columns, and none in its place"
+            found = "a carriage return" if "\r" in line else f"{counted(len(cells), 'column')}, and none in its place"
             return DataError(f"expected a token in column {word_column} but found {found}", path=name, line=number)
         words.append(cells[word_column])
     return Document(tuple(words), path=name, line=block[0][0])
@@ -277,8 +287,12 @@ def _of_record(record: dict[str, Any], name: str | None, line: int | None, token
         if labels is not None and (not isinstance(labels, list) or len(labels) != len(tokens)):
             raise DataError("expected one label, or null, for each token in 'labels'", path=name, line=line)
         text = record.get("text")
-        labels = None if labels is None else tuple(labels)
-        return Document(tuple(tokens), labels, text=text if isinstance(text, str) else "", path=name, line=line)
+        kept = {"tokens": tokens, "labels": labels, "text": text if isinstance(text, str) else "",
+                "offsets": record.get("offsets")}  # fmt: skip
+        document = document_of(kept, path=name, line=line)
+        if labels is None and isinstance(record.get("spans"), list):
+            return spanned(document, [place_of(span, document) for span in record["spans"]])
+        return document
     if not isinstance(record.get("text"), str):
         known = did_you_mean("text", record)
         raise DataError(f"expected the key 'text' or 'tokens'{known}", path=name, line=line)
@@ -297,6 +311,10 @@ def _labels(cut: Document, fields: Any, name: str | None, line: int | None) -> t
         message = 'expected \'fields\' to be a list of {"label": .., "start": .., "end": ..}'
         raise DataError(message, path=name, line=line) from None
     for label, start, end in places:
+        if not 0 <= start < end <= len(cut.text):
+            where = f"[{start}, {end}]"
+            message = f"the field {label!r} at {where} does not lie in its text of {len(cut.text)} characters"
+            raise DataError(message, path=name, line=line)
         inside = [i for i, (low, high) in enumerate(cut.offsets) if start <= low and high <= end]
         for i in inside:
             labels[i] = BEGINS + label if i == inside[0] else label

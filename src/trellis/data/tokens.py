@@ -19,7 +19,7 @@ import regex
 from trellis.data.checks import check_label_lists, check_list, is_list
 from trellis.data.document import Document
 from trellis.data.files import FilePath, numbered_lines, shown
-from trellis.errors import DataError
+from trellis.errors import DataError, counted, did_you_mean
 
 _TOKEN = re.compile(
     r"""
@@ -176,13 +176,13 @@ def as_documents(
     given = check_label_lists(labels) or []
     if len(given) != len(texts):
         raise DataError(
-            f"expected labels for {len(texts)} texts but got {len(given)}; give None for an unlabelled text"
+            f"expected labels for {counted(len(texts), 'text')} but got {len(given)}; give None for an unlabelled text"
         )
     for number, (text, own) in enumerate(zip(texts, given, strict=True)):
         if own is None:
             continue
         if len(own) != len(text):
-            raise DataError(f"text {number} has {len(text)} tokens {text.tokens} but the labels are {own!r}")
+            raise DataError(f"text {number} has {counted(len(text), 'token')} {text.tokens} but the labels are {own!r}")
         texts[number] = replace(text, labels=tuple(own))
     return texts
 
@@ -196,24 +196,29 @@ def each_document(items: Any, tokeniser: Tokeniser = WORDS) -> Iterator[Document
             yield tokeniser.cut(item)
         elif isinstance(item, Document):
             yield item
-        elif isinstance(item, Mapping) and not {"tokens", "text"}.isdisjoint(item):
-            yield _of_row(item, tokeniser)
+        elif isinstance(item, Mapping):
+            yield _of_row(item, number, tokeniser)
         elif is_list(item) and all(isinstance(word, str) for word in item):
             yield Document(tuple(map(str, item)))
         else:
             raise DataError(f"text {number} is {item!r:.80}: expected a string or a list of tokens")
 
 
-def _of_row(row: Mapping[str, Any], tokeniser: Tokeniser) -> Document:
+def _of_row(row: Mapping[str, Any], number: int, tokeniser: Tokeniser) -> Document:
     """A row of a table, or a JSON object, with "tokens" or "text", and "labels" where they are known."""
     from trellis.data.records import document_of
 
-    if row.get("tokens") is not None:
-        return document_of({name: row[name] for name in ("tokens", "text", "labels") if row.get(name) is not None})
-    if not isinstance(row.get("text"), str):
-        raise DataError(f"expected a string in 'text' but found {row.get('text')!r:.60}")
-    cut = tokeniser.cut(row["text"])
-    return cut if row.get("labels") is None else replace(cut, labels=tuple(row["labels"]))
+    if {"tokens", "text"}.isdisjoint(row):
+        raise DataError(f"text {number} has neither 'text' nor 'tokens'{did_you_mean('text', row)}")
+    try:
+        if row.get("tokens") is not None:
+            return document_of({name: row[name] for name in ("tokens", "text", "labels") if row.get(name) is not None})
+        if not isinstance(row.get("text"), str):
+            raise DataError(f"expected a string in 'text' but found {row.get('text')!r:.60}")
+        cut = tokeniser.cut(row["text"])
+        return cut if row.get("labels") is None else replace(cut, labels=row["labels"])
+    except DataError as error:
+        raise DataError(f"text {number}: {error}") from None
 
 
 def read_raw(path: FilePath, tokeniser: Tokeniser = WORDS) -> Iterator[Document]:

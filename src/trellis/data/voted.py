@@ -18,7 +18,7 @@ import numpy as np
 from trellis.data.bio import BEGINS, GOES_ON, NO_FIELD, runs, split_bio
 from trellis.data.document import Document
 from trellis.data.ragged import BoolArray
-from trellis.errors import DataError
+from trellis.errors import DataError, counted
 
 OUTSIDE = NO_FIELD
 ANY = "*"
@@ -49,7 +49,9 @@ def votes_of_spans(n_tokens: int, spans: Iterable[Span]) -> tuple[str | None, ..
     votes: list[str | None] = [None] * n_tokens
     for start, end, kind in spans:
         if not 0 <= start < end <= n_tokens:
-            raise DataError(f"the span [{start}, {end}, {kind!r}] does not lie in a text of {n_tokens} tokens")
+            raise DataError(
+                f"the span [{start}, {end}, {kind!r}] does not lie in a text of {counted(n_tokens, 'token')}"
+            )
         if all(vote is None for vote in votes[start:end]):
             votes[start:end] = [BEGINS + kind, *[GOES_ON + kind] * (end - start - 1)]
     return tuple(votes)

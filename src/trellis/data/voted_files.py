@@ -62,6 +62,8 @@ def voted_of(record: Any, *, what: str = "", path: str | None = None, line: int 
     if "votes" not in record and "spans" not in record:
         hint = did_you_mean("votes", record)
         raise refuse(f"expected the key 'votes' or 'spans', with the guesses of each function by its name{hint}")
+    if whole and record.get("spans"):
+        raise refuse("found 'spans' beside 'text', but they count tokens: give 'tokens', or 'votes' on the whole text")
     tokens = [record["text"]] if whole else record["tokens"]
     if not isinstance(tokens, Sequence) or isinstance(tokens, str) or not all(isinstance(t, str) for t in tokens):
         raise refuse("expected strings in 'tokens', a list with one for each token")

@@ -35,6 +35,8 @@ def frame_of(rows: Mapping[str, Sequence[Any]], library: str = "pandas") -> Any:
 
 def to_frame(documents: Sequence[Document], library: str = "pandas") -> Any:
     """A row for each document, with a column for every layer that one of them has."""
+    if library not in LIBRARIES:
+        raise UnknownNameError("library", library, LIBRARIES)
     records = [document_record(one) for one in documents]
     for record in records:
         for name in ("columns", "votes"):  # tables have the same names in every row, documents need not
@@ -76,6 +78,8 @@ def from_frame(
     """
     found = []
     for number, row in enumerate(listed(frame)):
+        if not isinstance(row, Mapping):
+            raise DataError(f"expected a frame of pandas, polars or Arrow, got {type(frame).__name__}")
         for name in (*votes, *columns):
             if name not in row:
                 raise UnknownNameError("column", name, list(row))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from trellis.data.bio import runs, split_bio
 from trellis.data.document import Document
-from trellis.errors import DataError
+from trellis.errors import DataError, counted
 
 Labels = Sequence[str | None]
 
@@ -77,13 +77,13 @@ def score_fields(gold: Sequence[Labels], output: Sequence[Labels]) -> FieldScore
     """
     if len(gold) != len(output):
         raise DataError(
-            f"gold has {len(gold)} texts but the output has {len(output)}: they must contain the same texts"
+            f"gold has {counted(len(gold), 'text')} but the output has {len(output)}: they must contain the same texts"
         )
     for i, (truth, found) in enumerate(zip(gold, output, strict=True)):
         if len(truth) != len(found):
             raise DataError(
-                f"text {i} has {len(truth)} tokens in gold but {len(found)} in the output: use the same tokenisation "
-                "for both"
+                f"text {i} has {counted(len(truth), 'token')} in gold but {len(found)} in the output: use the same "
+                "tokenisation for both"
             )
     pairs = [
         (str(split_bio(a)[1]), split_bio(b)[1] or "_")
@@ -148,7 +148,7 @@ class RelationScores:
 def score_relations(gold: Sequence[Document], found: Sequence[Document]) -> RelationScores:
     """Scores of sentences against the same sentences in gold."""
     if len(gold) != len(found):
-        raise DataError(f"gold has {len(gold)} sentences but the output has {len(found)}")
+        raise DataError(f"gold has {counted(len(gold), 'sentence')} but the output has {len(found)}")
     for number, (one, other) in enumerate(zip(gold, found, strict=True)):
         if one.tokens != other.tokens:
             raise DataError(f"sentence {number} is not the same in both: predict from the sentences of gold itself")

@@ -15,7 +15,7 @@ import numpy as np
 from trellis.constraints.penalties import with_penalties
 from trellis.data.document import Document
 from trellis.data.ragged import FloatArray
-from trellis.errors import DataError
+from trellis.errors import DataError, counted
 from trellis.loop.schedule import gamma_at
 from trellis.report.effects import effects, effects_table
 from trellis.report.judged import Judged, curves
@@ -190,7 +190,7 @@ def confusions(words: Any, gold: Any, found: Any) -> list[str]:
     made = []
     for (y, label), places in sorted(where.items(), key=lambda one: -len(one[1]))[:6]:
         shown = "".join(f"<li>{_context(words[n], t)}</li>" for n, t in places[:3])
-        made.append(f"<h3>{escape(y)} taken for {escape(label)}: {len(places)} tokens</h3><ul>{shown}</ul>")
+        made.append(f"<h3>{escape(y)} taken for {escape(label)}: {counted(len(places), 'token')}</h3><ul>{shown}</ul>")
     return made
 
 

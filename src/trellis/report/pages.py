@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from trellis.errors import DataError
+from trellis.errors import DataError, counted
 from trellis.loop.history import History
 from trellis.report.history import plot_history
 from trellis.report.page import Page, picture, text
@@ -49,7 +49,7 @@ def history_section(page: Page, history: History | None) -> None:
     if history is None or not len(history):
         return
     last = history[-1]
-    shown = f"{len(history)} rounds; the last objective is {last.objective:,.2f}."
+    shown = f"{counted(len(history), 'round')}; the last objective is {last.objective:,.2f}."
     page.add("Training run", text(shown), picture(plot_history(history)))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from trellis.apps.aggregate.aggregator import Aggregator
 from trellis.data.document import Document
+from trellis.errors import counted
 from trellis.report.page import Page, heat, percent, table, text
 
 SHOWN = 4
@@ -18,7 +19,7 @@ LONGEST = 20
 
 def votes_page(aggregator: Aggregator, texts: Sequence[Document], _: Any) -> Page:
     """See :func:`trellis.report.pages.report`."""
-    page = Page("Weak labels", f"{len(texts)} texts, {len(aggregator.accuracies_)} functions")
+    page = Page("Weak labels", f"{counted(len(texts), 'text')}, {counted(len(aggregator.accuracies_), 'function')}")
     rows = [
         (name, "" if one.accuracy is None else percent(one.accuracy), one.votes, percent(one.coverage))
         for name, one in aggregator.accuracies_.items()

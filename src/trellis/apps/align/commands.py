@@ -52,7 +52,7 @@ from trellis.cli.options import (
 )
 from trellis.cli.settings import FieldOptions
 from trellis.data.files import writing
-from trellis.errors import DataError
+from trellis.errors import DataError, counted
 
 if TYPE_CHECKING:
     from trellis.apps.align.aligner import Aligner
@@ -223,7 +223,7 @@ def _first_links(
             aligner.tune_threshold([pair for _, pair in zip(gold, text.pairs(), strict=False)], gold)
         links = aligner.align_stream(text.again(), hints=known)
     if gold:
-        typer.echo(f"threshold {aligner.threshold_:g}, chosen on {len(gold)} pairs", err=True)
+        typer.echo(f"threshold {aligner.threshold_:g}, chosen on {counted(len(gold), 'pair')}", err=True)
     return links
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from trellis.apps.align.aligner import Aligner
 from trellis.apps.align.constraint_sets import constraints_of
 from trellis.data.bitext import each_pair
-from trellis.errors import DataError
+from trellis.errors import DataError, counted
 from trellis.metrics.alignment import GoldLinks, Link, score_links
 from trellis.report.alignment import plot_posterior_grids
 from trellis.report.effects import effects, effects_table
@@ -30,11 +30,13 @@ Grid = tuple[Any, Any]
 def alignment_page(aligner: Aligner, pairs: Sequence[Any], gold: Sequence[GoldLinks] | None) -> Page:
     """See :func:`trellis.report.pages.report`."""
     if gold is not None and len(gold) > len(pairs):
-        raise DataError(f"gold links are given for {len(gold)} pairs, but there are only {len(pairs)} pairs")
+        raise DataError(f"gold links are given for {counted(len(gold), 'pair')}, but there are only {len(pairs)} pairs")
     own = aligner.constraint if aligner.decode_constraint is None else aligner.decode_constraint
     name = own if isinstance(own, str) else ", ".join(map(repr, constraints_of(own)))
     before, after = _under(aligner, "none", pairs), aligner.posteriors(pairs)
-    page = Page("Word alignment", f"{len(pairs)} pairs of sentences; constraint: {name}; γ = {aligner.gamma:g}")
+    page = Page(
+        "Word alignment", f"{counted(len(pairs), 'pair')} of sentences; constraint: {name}; γ = {aligner.gamma:g}"
+    )
     words: list[tuple[Sequence[str], Sequence[str]]] = list(each_pair(pairs))
     if gold is not None:
         _against_gold(page, aligner, before, after, gold)
@@ -43,7 +45,9 @@ def alignment_page(aligner: Aligner, pairs: Sequence[Any], gold: Sequence[GoldLi
         _, batch = aligner.model_.look_up(sample)
         found = effects(aligner.model_, constraints_of(own), batch, aligner.gamma or 1.0, tolerance=0.01)
         page.add(
-            "Effect of the constraints", text(f"Over the first {len(sample)} pairs."), effects_table(found.constraints)
+            "Effect of the constraints",
+            text(f"Over the first {counted(len(sample), 'pair')}."),
+            effects_table(found.constraints),
         )
     chosen = _most_changed(words, before, after)
     grids = [
@@ -80,7 +84,7 @@ def _against_gold(
         s = score_links(found, gold)
         rows.append((f"{name} the projection", percent(s.precision), percent(s.recall), percent(s.aer), s.n_links))
     page.add(
-        f"{len(gold)} pairs against gold",
+        f"{counted(len(gold), 'pair')} against gold",
         table(("links", "precision", "recall", "AER", "found"), rows, f"Threshold {aligner.threshold_:g}."),
         *curves(judged, "Links with at least the given mean posterior of both directions", "posteriors"),
     )

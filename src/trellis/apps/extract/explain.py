@@ -34,7 +34,7 @@ STRENGTHS = {
 class RuleReport:
     """One rule.
 
-    sentence : what it says;  places : number of places at which the labels given test it, or, without these, the output
+    sentence : what it says;  tested : number of places at which the labels given test it, or, without these, the output
     by_model, by_output, by_gold : how often the model alone, the model under the rules and the labels given violate it;
         by_gold is None without labels
     strength : "hard", "slack", "penalty", "squared penalty" or "learned"
@@ -44,7 +44,7 @@ class RuleReport:
 
     name: str
     sentence: str
-    places: int
+    tested: int
     by_model: int
     by_output: int
     by_gold: int | None

@@ -30,6 +30,7 @@ from trellis.constraints.compilation import named
 from trellis.constraints.expression import Written
 from trellis.constraints.penalties import check_penalties
 from trellis.constraints.rules.features import TextFeature
+from trellis.data.annotations import labelled_by_spans
 from trellis.data.batch import Batch
 from trellis.data.bio import Labels, split_bio
 from trellis.data.checks import check_names
@@ -233,8 +234,8 @@ class Extractor(SavedEstimator):
         self.tokeniser_, self.told_ = rules.parsed.tokeniser, tuple(rules.parsed.features.values())
 
     def texts(self, X: Iterable[TextLike], y: Iterable[Labels | None] | None = None) -> list[Document]:
-        """Texts in any of their forms, strings cut as the rules say."""
-        return as_documents(X, y, self.tokeniser_)
+        """Texts in any of their forms, strings cut as the rules say; spans are labels where these are not given."""
+        return [labelled_by_spans(text) for text in as_documents(X, y, self.tokeniser_)]
 
     @property
     def method_(self) -> str:

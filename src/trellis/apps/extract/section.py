@@ -15,6 +15,7 @@ from trellis.apps.extract.field_errors import Mistake, confusions
 from trellis.apps.extract.relaxed import predict_relaxed
 from trellis.constraints.penalties import with_penalties
 from trellis.data.document import Document, fields_of
+from trellis.errors import counted
 from trellis.metrics.fields import score_fields
 from trellis.models.inference import LARGEST_DUAL
 from trellis.report.effects import Effects, effects, effects_table
@@ -34,7 +35,10 @@ def fields_page(extractor: Extractor, texts: Sequence[Document], _: Any) -> Page
     found = predict_relaxed(extractor, texts)
     known = [n for n, t in enumerate(texts) if len(t) and t.labels and None not in t.labels]
     n_rules = len(extractor.constraints_)
-    page = Page("Fields", f"{len(texts)} texts, {len(known)} with labels; {n_rules} rules; {extractor.method_}")
+    page = Page(
+        "Fields",
+        f"{counted(len(texts), 'text')}, {len(known)} with labels; {counted(n_rules, 'rule')}; {extractor.method_}",
+    )
     if known:
         _against_gold(page, extractor, [texts[n] for n in known], [found.labels[n] for n in known])
     obeying = [t for n, t in enumerate(texts) if len(t) and n not in {*found.broken, *found.unruled, *found.lost}][
@@ -44,7 +48,7 @@ def fields_page(extractor: Extractor, texts: Sequence[Document], _: Any) -> Page
         did = _projected(extractor, obeying)
         page.add(
             "Effect of the constraints",
-            text(f"To the posteriors of {len(obeying)} texts, in expectation."),
+            text(f"To the posteriors of {counted(len(obeying), 'text')}, in expectation."),
             effects_table(did.constraints),
         )
         _posteriors(page, extractor, obeying, did)
@@ -97,7 +101,7 @@ def _against_gold(page: Page, extractor: Extractor, texts: Sequence[Document], l
         "under the rules": _judged(extractor, texts, labels, True),
     }
     page.add(
-        f"{len(texts)} texts against gold",
+        f"{counted(len(texts), 'text')} against gold",
         table(("", "tokens right", "field F1"), rows),
         *curves(judged, "Fields with at least the given probability"),
     )
@@ -118,8 +122,8 @@ def _errors(texts: Sequence[Document], labels: Sequence[list[str]]) -> str:
     made = []
     for one in confusions(texts, answers)[:6]:
         places = "".join(f"<li>{_context(texts[m.text], m)}</li>" for m in one.mistakes[:3])
-        counted = f"{one.tokens} tokens in {len(one.mistakes)} places"
-        made.append(f"<h3>{escape(one.gold)} taken for {escape(one.found)}: {counted}</h3><ul>{places}</ul>")
+        size = f"{counted(one.tokens, 'token')} in {counted(len(one.mistakes), 'place')}"
+        made.append(f"<h3>{escape(one.gold)} taken for {escape(one.found)}: {size}</h3><ul>{places}</ul>")
     return "\n".join(made)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from trellis.apps.extract.extractor import Extractor
 from trellis.data.document import Document
 from trellis.data.tokens import TextLike
+from trellis.errors import counted
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Suggestion:
             found.append(f"{least.label} {least.text!r:.40} has probability {least.probability:.2f}")
         if self.disagreement > 0.0:
             changed = round(self.disagreement * len(self.document))
-            found.append(f"rules change {changed} of {len(self.document)} labels")
+            found.append(f"rules change {changed} of {counted(len(self.document), 'label')}")
         return found
 
 

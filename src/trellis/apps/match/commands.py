@@ -27,7 +27,7 @@ from trellis.cli.options import (
     wants_json,
 )
 from trellis.cli.settings import FieldOptions
-from trellis.errors import DataError
+from trellis.errors import DataError, counted
 
 if TYPE_CHECKING:
     from trellis.apps.match.matcher import Matcher
@@ -52,7 +52,7 @@ def train(
     save: Annotated[str, SAVE],
     rules: Annotated[
         str | None,
-        file_option("--rules", help="Rules on alignments (TOML), described in docs/matching.md.", panel=KNOWLEDGE),
+        file_option("--rules", help="Rules file (TOML), see docs/rules.md. Its rules are on alignments.", panel=KNOWLEDGE),
     ] = None,
     dev: Annotated[
         str | None, file_option("--dev", help="Development set. Its accuracy is shown; pairs with answers.")
@@ -102,7 +102,7 @@ def train(
     if history is not None:
         made.history_.save(history)
     if held is not None:
-        typer.echo(f"{'accuracy':<12}{100 * made.score(*held):.2f} of {len(held[1])} pairs")
+        typer.echo(f"{'accuracy':<12}{100 * made.score(*held):.2f} of {counted(len(held[1]), 'pair')}")
 
 
 def predict(

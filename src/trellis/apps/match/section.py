@@ -10,6 +10,7 @@ import numpy as np
 from trellis.apps.match.figure import plot_matches
 from trellis.apps.match.matcher import Match, Matcher
 from trellis.data.pair_files import PairLine
+from trellis.errors import counted
 from trellis.report.page import Page, percent, picture, table, text
 
 SHOWN = 4
@@ -20,7 +21,7 @@ def matches_page(matcher: Matcher, lines: Sequence[PairLine], _: Any) -> Page:
     """See :func:`trellis.report.pages.report`."""
     found = matcher.match([(line.left, line.right) for line in lines])
     answered = [n for n, line in enumerate(lines) if line.answer is not None]
-    page = Page("Matches", f"{len(lines)} pairs, {len(answered)} of them with an answer; {matcher.kind}")
+    page = Page("Matches", f"{counted(len(lines), 'pair')}, {len(answered)} of them with an answer; {matcher.kind}")
     wrong = [n for n in answered if found[n].is_match != (lines[n].answer == 1)]
     if answered:
         right = 1.0 - len(wrong) / len(answered)

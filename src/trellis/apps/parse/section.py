@@ -11,6 +11,7 @@ from trellis.apps.parse.parser import tagged
 from trellis.apps.parse.tree_text import strip
 from trellis.data.conllu import heads as heads_of
 from trellis.data.document import Document
+from trellis.errors import counted
 from trellis.metrics.attachment import compare_trees
 from trellis.report.arcs import plot_arcs
 from trellis.report.judged import Judged, curves
@@ -31,7 +32,9 @@ def trees_page(task: Any, sentences: Sequence[Document], _: Any) -> Page:
     posteriors = dict(zip(kept, model.predict_proba([words[n] for n in kept]), strict=True))
     gold = {n: list(heads_of(given[n])) if whole else stripped[n].heads(given[n]) for n in kept}
     known = [n for n in kept if None not in gold[n]]
-    page = Page("Dependency trees", f"{len(given)} sentences, {len(known)} of them with trees; {type(task).__name__}")
+    page = Page(
+        "Dependency trees", f"{counted(len(given), 'sentence')}, {len(known)} of them with trees; {type(task).__name__}"
+    )
     if known:
         scores = compare_trees([given[n] for n in known], task.predict([given[n] for n in known]))
         named = scores.total.las > 0  # models without a treebank know no relations
@@ -45,7 +48,7 @@ def trees_page(task: Any, sentences: Sequence[Document], _: Any) -> Page:
         ]  # fmt: skip
         judged = {"arcs": Judged.of(pairs, sum(len(gold[n]) for n in known))}
         page.add(
-            f"{len(known)} sentences against gold",
+            f"{counted(len(known), 'sentence')} against gold",
             table(("", "heads right", *["with relations"] * named), rows),
             *curves(judged, "Arcs with at least the given posterior", "posteriors"),
         )

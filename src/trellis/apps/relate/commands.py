@@ -28,7 +28,7 @@ from trellis.cli.options import (
 )
 from trellis.cli.settings import FieldOptions
 from trellis.cli.tuning import TuneGamma, file_of, with_best_gamma
-from trellis.errors import DataError
+from trellis.errors import DataError, counted
 
 if TYPE_CHECKING:
     from trellis.apps.relate.relater import Relater
@@ -155,7 +155,8 @@ def explain(
         print_lines(output, [dumps(asdict(change), ensure_ascii=False) for change in changes])
         return
     lines = [f"{rule.name}: {rule.describe()}" for rule in relater.constraints_]
-    lines += ["", f"{len(changes)} changes in {len({c.sentence for c in changes})} of {len(texts)} sentences"]
+    among = f"{len({c.sentence for c in changes})} of {counted(len(texts), 'sentence')}"
+    lines += ["", f"{counted(len(changes), 'change')} in {among}"]
     for change in changes:
         own = texts[change.sentence]
         what = " , ".join((own.spans or ())[m].text for m in change.what)

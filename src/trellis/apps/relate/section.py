@@ -8,6 +8,7 @@ from typing import Any
 from trellis.apps.relate.relater import Relater
 from trellis.data.document import Document
 from trellis.data.related import is_labelled
+from trellis.errors import counted
 from trellis.metrics.fields import score_relations
 from trellis.report.judged import Judged, curves
 from trellis.report.page import Page, percent, table, text
@@ -20,7 +21,7 @@ def relations_page(relater: Relater, texts: Sequence[Document], _: Any) -> Page:
     """See :func:`trellis.report.pages.report`."""
     ways = {"model alone": relater.predict(texts, constrained=False), "under the rules": relater.predict(texts)}
     known = [n for n, t in enumerate(texts) if is_labelled(t)]
-    page = Page("Entities and relations", f"{len(texts)} sentences, {len(known)} of them with labels")
+    page = Page("Entities and relations", f"{counted(len(texts), 'sentence')}, {len(known)} of them with labels")
     gold = [texts[n] for n in known]
     if known:
         rows, judged = [], {}
@@ -31,7 +32,7 @@ def relations_page(relater: Relater, texts: Sequence[Document], _: Any) -> Page:
             rows.append((way, *(percent(one.total.f1) for one in parts)))
             judged[way] = _judged(gold, own)
         page.add(
-            f"{len(known)} sentences against gold",
+            f"{counted(len(known), 'sentence')} against gold",
             table(("F1", "entities", "relations", "with the right entities"), rows),
             *(
                 curves(judged, "Relations with at least the given probability")

@@ -10,6 +10,7 @@ from trellis.apps.extract.commands.token_checks import warn_of_tokens
 from trellis.cli.checks import check_files
 from trellis.cli.console import console_for, need_text, print_lines, visible
 from trellis.cli.options import Examples, Json, LabelColumn, Output, Quiet, WordColumn, wants_json
+from trellis.errors import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,9 +66,9 @@ def _record(one: RuleCheck) -> dict[str, Any]:
 def _print(console: Console, found: list[RuleCheck], n_texts: int) -> None:
     from rich.table import Table
 
-    table = Table(title=f"{len(found)} rules in {n_texts} texts", title_justify="left")
-    for name in ("rule", "places", "texts", "broken by labels", "at"):
-        table.add_column(name, justify="left" if name in ("rule", "at") else "right")
+    table = Table(title=f"{counted(len(found), 'rule')} in {counted(n_texts, 'text')}", title_justify="left")
+    for name in ("rule", "applies", "texts", "violated by labels", "words"):
+        table.add_column(name, justify="left" if name in ("rule", "words") else "right")
     for one in found:
         words = [f"{word} ({n})" if n > 1 else word for word, n in one.words[:SHOWN]]
         more = ["..."] if len(one.words) > SHOWN else []
@@ -76,8 +77,9 @@ def _print(console: Console, found: list[RuleCheck], n_texts: int) -> None:
     console.print(table)
     for one in found:
         if one.broken:
-            n = f"{one.broken} place{'s' if one.broken > 1 else ''}"
-            console.print(visible(f"{one.name}: the labels break it in {n}"), soft_wrap=True)
+            console.print(
+                visible(f"{one.name}: the labels violate it in {counted(one.broken, 'place')}"), soft_wrap=True
+            )
         for place in one.broken_at:
             console.print(visible(f"  {place}"), soft_wrap=True)
         if one.broken is not None and one.broken > len(one.broken_at):

@@ -9,6 +9,7 @@ import typer
 
 from trellis.cli.checks import check_files
 from trellis.cli.options import Force, Json, Output, name_option, wants_json
+from trellis.errors import counted
 
 
 class AnnotationFormat(StrEnum):
@@ -37,19 +38,27 @@ def convert(
     `trellis extract convert export.jsonl --to columns -o few.tsv` reads exports of Prodigy, doccano, Label Studio and
     brat, texts with `[LABEL words]` in brackets, columns and JSON lines, by their names and contents.
     """
-    from trellis.data.annotations import write_annotations
+    from trellis.data.annotations import brat_text, write_annotations
     from trellis.data.columns import write_columns
     from trellis.data.files import shown
     from trellis.data.records import write_documents
     from trellis.data.text_files import read_labelled
     from trellis.errors import DataError
 
-    check_files({"labelled": labelled}, {"--output": output}, labels=("--output",), force=force)
+    written = [output, brat_text(output)] if to is AnnotationFormat.BRAT else [output]
+    if json and to is not AnnotationFormat.COLUMNS:
+        raise DataError(f"--json writes all that is known of the texts, so --to {to} cannot be combined with it")
+    check_files({"labelled": labelled}, {"--output": written}, labels=("--output",), force=force)
     texts = read_labelled(labelled)
     if not any(map(len, texts)):
         raise DataError("there is no text in it", path=shown(labelled))
-    if to is AnnotationFormat.BRAT and len(texts) != 1:
-        raise DataError(f"brat has one text in a file, but there are {len(texts)}: write another format")
+    partly = [text for text in texts if {None} < set(text.labels or ())]
+    if partly and to is not AnnotationFormat.COLUMNS:
+        typer.echo(
+            f"Warning: {counted(len(partly), 'text')} with some labels missing; {to} has no unknown labels: they are "
+            "written as tokens outside of all spans",
+            err=True,
+        )
     if to is not AnnotationFormat.COLUMNS:
         write_annotations(output, texts, to.value)
     elif wants_json(output, json):

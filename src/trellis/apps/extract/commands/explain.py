@@ -94,12 +94,12 @@ def _print(console: Console, rules: list[RuleReport], tables: dict[str, list[Uti
         console.print(said, soft_wrap=True)
     table = Table(title="violations", title_justify="left")
     shows_duals = any(rule.dual is not None for rule in rules)
-    for name in ("rule", "places", "model alone", "under the rules", "labels", "strength", *["dual"] * shows_duals):
+    for name in ("rule", "tested", "model alone", "under the rules", "labels", "strength", *["dual"] * shows_duals):
         table.add_column(name, justify="left" if name == "rule" else "right")
     for rule in rules:
         table.add_row(
             visible(rule.name),
-            str(rule.places),
+            str(rule.tested),
             str(rule.by_model),
             str(rule.by_output),
             "" if rule.by_gold is None else str(rule.by_gold),

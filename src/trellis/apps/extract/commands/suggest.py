@@ -9,6 +9,7 @@ import typer
 
 from trellis.cli.checks import check_files
 from trellis.cli.options import Force, Json, Model, Output, Quiet, Threads, jobs, number_option, wants_json
+from trellis.errors import counted
 
 
 def suggest(
@@ -39,7 +40,7 @@ def suggest(
         raise DataError("there is no text in it", path=shown(text))
     found = suggested(extractor, texts, number)
     if not quiet:
-        typer.echo(f"{len(found)} of {len(texts)} texts", err=True)
+        typer.echo(f"{len(found)} of {counted(len(texts), 'text')}", err=True)
     with writing(output) as out:
         for one in found:
             if wants_json(output, json):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trellis.apps.extract.commands.token_checks import warn_of_tokens
-from trellis.cli.console import SHOWN, Few, counted
+from trellis.cli.console import SHOWN, Few
 from trellis.cli.options import (
     LABELLED,
     LEARNING,
@@ -23,7 +23,7 @@ from trellis.cli.options import (
 )
 from trellis.cli.settings import FieldOptions
 from trellis.cli.tuning import TuneGamma, file_of, with_best_gamma
-from trellis.errors import DataError
+from trellis.errors import DataError, counted
 
 if TYPE_CHECKING:
     from trellis.constraints import RulesFile
@@ -150,7 +150,7 @@ def _tell_of_rules(rules: RulesFile, few: list[Document], names: Vocabulary, qui
     for rule, one in zip(rules, check_rules(rules, whole, names, examples=1), strict=True):
         is_hard = rule.strength.kind == Kind.HARD
         if one.broken and (is_hard or 2 * one.broken >= one.tested):
-            kind = "strict rule" if is_hard else "rule"
+            kind = "hard rule" if is_hard else "rule"
             broken.add(f"{kind} {one.name!r} in {one.broken} of {one.tested} places, first {one.broken_at[0]}")
         elif not one.tested:
             untested.append(repr(one.name))
@@ -160,9 +160,8 @@ def _tell_of_rules(rules: RulesFile, few: list[Document], names: Vocabulary, qui
     )
     if untested and not quiet:
         shown = ", ".join(untested[:SHOWN]) + (f" and {len(untested) - SHOWN} more" if len(untested) > SHOWN else "")
-        typer.echo(
-            f"Note: no labelled text tests the rules {shown}, so labels do not show whether they hold.", err=True
-        )
+        which, hold = ("rule", "it holds") if len(untested) == 1 else ("rules", "they hold")
+        typer.echo(f"Note: no labelled text tests the {which} {shown}, so labels do not show whether {hold}.", err=True)
 
 
 def _tell_of_partly_labelled(few: list[Document]) -> None:
