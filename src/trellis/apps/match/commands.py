@@ -52,7 +52,9 @@ def train(
     save: Annotated[str, SAVE],
     rules: Annotated[
         str | None,
-        file_option("--rules", help="Rules file (TOML), see docs/rules.md. Its rules are on alignments.", panel=KNOWLEDGE),
+        file_option(
+            "--rules", help="Rules file (TOML), see docs/rules.md. Its rules are on alignments.", panel=KNOWLEDGE
+        ),
     ] = None,
     dev: Annotated[
         str | None, file_option("--dev", help="Development set. Its accuracy is shown; pairs with answers.")

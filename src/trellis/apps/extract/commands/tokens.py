@@ -17,7 +17,9 @@ def tokens(
     text: Annotated[str, typer.Argument(help="Texts, one per line; `-`: stdin.")] = "-",
     output: Output = "-",
     lines: Annotated[int | None, number_option("--lines", "-n", min=1, help="Tokenise only the first N texts.")] = None,
-    rules: Annotated[str | None, file_option("--rules", help="Rules file (TOML), see docs/rules.md. Texts are tokenised as it says.")] = None,
+    rules: Annotated[
+        str | None, file_option("--rules", help="Rules file (TOML), see docs/rules.md. Texts are tokenised as it says.")
+    ] = None,
     by: Annotated[
         str | None,
         name_option("--by", help="How texts are tokenised. One of: words, whitespace; or a regular expression"),
