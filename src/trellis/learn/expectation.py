@@ -94,6 +94,8 @@ class ProjectedStep(TrainingStep[Duals | KeyDuals]):
     """The E-step at a γ ≥ 0 of the free instances under their constraints, compiled once for all rounds.
 
     alpha : weight of the projected posterior in the statistics;  likelihood : whether it is accounted for
+    rows : of these instances, a part of more; rows that couple instances then keep the duals they are given, and
+        ``expected`` holds their expectations
     """
 
     def __init__(
@@ -104,16 +106,18 @@ class ProjectedStep(TrainingStep[Duals | KeyDuals]):
         *,
         alpha: float = 1.0,
         likelihood: bool = True,
+        rows: Rows | None = None,
     ) -> None:
         super().__init__(training)
-        self.alpha, self.likelihood = alpha, likelihood
+        self.alpha, self.likelihood, self.held = alpha, likelihood, rows is not None
+        self.expected = np.zeros(0)
         solving = SolverSettings() if solving is None else solving
         model, shard_rows = training.model, None
         parts = training.free_parts
         compiled = partial(rows_of, model, constraints=constraints)
         stored = rows_in_file(constraints, parts, compiled, solving.memory, lambda rows: ShardRows(rows).prepared())
         if stored is None:
-            self.rows = compiled(training.free_batch)
+            self.rows = compiled(training.free_batch) if rows is None else rows
         else:
             self.rows, shard_rows = Rows.of_shards(model.parts(training.free_batch), stored[0]), stored[1]
         fast = None if solving.few_dual_steps is None else fast_path(self.rows.parts.kind, "few steps")
@@ -181,7 +185,7 @@ class ProjectedStep(TrainingStep[Duals | KeyDuals]):
 
     def _projection(self, warn: bool) -> Callable[..., CorpusProjection[Any]]:
         """The solver's function over all shards."""
-        return partial(self.projector.run, warn=warn) if self.few is None else self.few.run
+        return partial(self.projector.run, warn=warn, held=self.held) if self.few is None else self.few.run
 
     def _assemble(self, outcome: CorpusProjection[Sums], gamma: float, plain: bool) -> StepResult:
         objective, statistics = -outcome.value, None
@@ -195,6 +199,9 @@ class ProjectedStep(TrainingStep[Duals | KeyDuals]):
             # Of a discriminative model the likelihood is that of the known labels, and log_free is not 0.
             log_likelihood = total.log_given - total.log_free
             violation, prices = self._violation(total)
+            if self.held:
+                self.expected = total.coupling
+                prices = total.prices + float(outcome.duals.row[self.rows.n_local :] @ total.coupling)
             objective -= total.log_free
             if self.alpha < 1.0:
                 objective = self.alpha * objective + (1.0 - self.alpha) * log_likelihood

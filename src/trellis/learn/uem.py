@@ -70,7 +70,8 @@ class UEM(ProjectedLearner):
     patience : int or None, default=None
         With development data, stop after this many rounds without improvement and keep the best parameters.
     online : int or None, default=None
-        Number of instances per mini-batch of stepwise EM. By default, batch EM.
+        Number of instances per mini-batch of stepwise EM, or of stochastic gradient steps for discriminative models. By
+        default, batch EM.
     step_power : float, default=0.7
         Exponent of the step size (k + 2)^−step_power of stepwise EM.
     few_dual_steps : int or None, default=None
@@ -210,8 +211,8 @@ class UEM(ProjectedLearner):
             )
         if self.online is not None and not callable(getattr(self.model, "decode", None)):
             raise DataError(f"online (stepwise) EM is not available for {type(self.model).__name__}: leave out online")
-        if self.online is not None and self.model.discriminative:
-            raise DataError("online (stepwise) EM is for generative models; a CRF already takes stochastic steps")
+        if self.online is not None and self.model.discriminative and not hasattr(self.model, "stochastic_step"):
+            raise DataError(f"online (stepwise) EM is not available for {type(self.model).__name__}: leave out online")
 
     def _known(self, batch: Batch, **content: Any) -> dict[str, str]:
         if self.start == "model":

@@ -159,6 +159,20 @@ class LogLinearModel(SavedEstimator):
         self.weights_ = found.weights
         return found
 
+    def stochastic_step(
+        self, counts: FloatArray, shards: Sequence[Placed[Any]], squares: FloatArray, share: float
+    ) -> tuple[float, FloatArray]:
+        """One step of AdaGrad on instances that are ``share`` of all: their loss, and new sums of squared gradients.
+
+        counts : of their outputs, in the order of the weights
+        """
+        value, gradient = self._objective(counts, shards)(self.weights_)
+        pull = share * self.l2 * self.weights_
+        pull[self._free()] = 0.0
+        steps = AdaGrad(squares, self.learning_rate)
+        self.weights_ = steps.step(self.weights_, gradient + pull)
+        return value, steps.squares
+
     def log_prior(self) -> float:
         """−(l2 / 2) ‖w‖² over the weights that have a prior."""
         squares = self.weights_ * self.weights_
@@ -300,16 +314,13 @@ class AdaGradStep(Step[Squares]):
 
     def run(self, gamma: float, state: Squares, rng: np.random.Generator) -> StepResult:
         """The objective is that of each mini-batch as it was met."""
-        model, steps, lost = self.model, AdaGrad(state.squares, self.model.learning_rate), 0.0
+        model, squares, lost = self.model, state.squares, 0.0
         for i in rng.permutation(len(self.parts)).tolist():
             part = self.parts[i]
-            objective = model._objective(model.given_counts(part), [threads_for(1).place([Piece(part)])])
-            value, gradient = objective(model.weights_)
-            pull = len(part) / self.n * model.l2 * model.weights_
-            pull[model._free()] = 0.0
-            model.weights_ = steps.step(model.weights_, gradient + pull)
+            shards: list[Placed[Any]] = [threads_for(1).place([Piece(part)])]
+            value, squares = model.stochastic_step(model.given_counts(part), shards, squares, len(part) / self.n)
             lost += value
-        return StepResult(None, -lost, Squares(steps.squares), evaluations=len(self.parts))
+        return StepResult(None, -lost, Squares(squares), evaluations=len(self.parts))
 
     def log_prior(self) -> float:
         return float(self.model.log_prior())

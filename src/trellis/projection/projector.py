@@ -147,12 +147,14 @@ class Projector:
         at: Callable[[ProjectionItem], IntArray] | None = None,
         warn: bool = True,
         fold: Callable[[T, T], T] | None = None,
+        held: bool = False,
     ) -> CorpusProjection[T]:
         """Project all shards; ``then(item, answer)`` is called on each shard's posterior at the solution.
 
         scores_of : scores of a shard from its data. On a cluster this, ``then`` and ``at`` go to the workers
         fold : adds results up while they arrive, in shard order, so that no more than their sum is ever held
         at : of a shard, further parts whose marginals ``then`` will ask for; those of the rows can be had anyhow
+        held : keep duals of rows that couple instances as they are; what only they pay for is not in the value
         """
         self._begin(duals)
         if gamma == 0.0:
@@ -162,12 +164,12 @@ class Projector:
         gamma = check_gamma(gamma)
         theta, lams = self._coupled_start(duals, gamma)
         # The coupling rows see the local solutions' errors as noise in their gradient.
-        inner = self.tolerance * (0.02 if self.couples else 1.0)
+        inner = self.tolerance * (0.02 if self.couples and not held else 1.0)
         ask = ProjectionRequest(
             scores_of, SolverOptions(gamma, None, inner, self.most_evaluations, None, self.generic), theta
         )
         coupled = CoupledSolution(theta, 0.0, 0, True)
-        if self.couples:
+        if self.couples and not held:
             dual = CorpusDual(self.rows, self.scaled, self.cuts, gamma, lambda asked, own: self._pass(ask, asked, own))
             largest = float(np.max(np.abs(self.coupling.bound), initial=0.0))
             max_shift = scores_of(self.items[0].data).max_shift() / gamma if self.items else 0.0
@@ -183,7 +185,8 @@ class Projector:
         for result, end in self.placed.run(finish, Finish(ask.moved(theta), then, at), blocks):
             put(results, result, fold)
             finished.append(end)
-        value = sum(end.value for end in finished) + float(self.coupling.bound @ theta) + self._price(theta, gamma)
+        value = sum(end.value for end in finished)
+        value += 0.0 if held else float(self.coupling.bound @ theta) + self._price(theta, gamma)
         self._left = self._duals(theta * gamma, [lam * gamma for lam in lams])
         number = int(np.argmax([end.residual for end in finished])) if finished else 0
         worst, where = (finished[number].residual, finished[number].worst) if finished else (0.0, -1)
