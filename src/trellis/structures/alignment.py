@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from trellis.structures.kernels.align_work import ALONE, HMM, Direction, Moves, 
 from trellis.structures.polytope import Polytope, side_by_side
 from trellis.structures.results import Argmax
 from trellis.structures.structure import (
+    PosteriorOptions,
     Structure,
     check_gamma,
     check_scores,
@@ -151,20 +152,6 @@ class Alignment(Structure):
     def _is_table(self) -> bool:
         return len(self.words.observed) > 0
 
-    def instances(self, start: int, stop: int) -> Alignment:
-        p, w = self._parts, self.words
-        links = slice(int(p.link_offsets[start]), int(p.link_offsets[stop]))
-        observed = slice(int(p.observed_offsets[start]), int(p.observed_offsets[stop]))
-        others = p.source_offsets if p.forward else p.target_offsets
-        other = slice(int(others[start]), int(others[stop]))
-        words = w._replace(
-            link=w.link[links], null=w.null[observed], cells=w.cells[links], observed=w.observed[observed],
-            other=w.other[other],
-        )  # fmt: skip
-        some = Alignment.over(p.shard(start, stop), words, self.moves, self.first + start)
-        some.numbers = None if self.numbers is None else self.numbers[start:stop]
-        return some
-
     def take(self, numbers: IntArray) -> Alignment:
         p, w = self._parts, self.words
         (of_source, source), (of_target, target), (_, links) = (
@@ -254,13 +241,7 @@ class Alignment(Structure):
         return AlignmentPosterior(marginal[:n_links], marginal[n_links:], log_partition)
 
     def average(
-        self,
-        used: Sequence[IntArray],
-        share: FloatArray,
-        *,
-        log_partition: FloatArray | None = None,
-        weights: FloatArray | None = None,
-        at: IntArray | None = None,
+        self, used: Sequence[IntArray], share: FloatArray, **options: Unpack[PosteriorOptions]
     ) -> AlignmentPosterior:
         p = self._parts
         part = np.concatenate([np.zeros(0, np.int64), *used])
@@ -271,12 +252,12 @@ class Alignment(Structure):
         # An output names each observed word once: by words, its parts are its path.
         order = np.lexsort((p.place_of(part), owners(start)))
         filled = np.flatnonzero(np.diff(start))
-        return self._mixed(instance[start[filled]], start[np.append(filled, -1)], place[order], share[filled], weights,
-                           log_partition)  # fmt: skip
+        return self._mixed(instance[start[filled]], start[np.append(filled, -1)], place[order], share[filled], options)
 
     def certain(self, outputs: LabelArray, *, weights: FloatArray | None = None) -> AlignmentPosterior:
         every, places = np.arange(len(self)), self._parts.check(outputs)
-        return self._mixed(every, self._parts.observed_offsets, places, np.ones(len(self)), weights, self.score(places))
+        options = PosteriorOptions(weights=weights, log_partition=self.score(places))
+        return self._mixed(every, self._parts.observed_offsets, places, np.ones(len(self)), options)
 
     def _mixed(
         self,
@@ -284,14 +265,14 @@ class Alignment(Structure):
         start: IntArray,
         path: LabelArray,
         share: FloatArray,
-        weights: FloatArray | None,
-        log_partition: FloatArray | None,
+        options: PosteriorOptions,
     ) -> AlignmentPosterior:
         """The average of paths start[k] .. start[k + 1] − 1, each of one pair."""
-        out = self.new_found()
-        align_max.add_paths(self.direction, instance, start, path, share, check_weights(weights, len(self)), out)
-        if log_partition is not None:
-            out.log_partition[:] = log_partition
+        out, weights = self.new_found(), check_weights(options.get("weights"), len(self))
+        align_max.add_paths(self.direction, instance, start, path, share, weights, out)
+        top = options.get("log_partition")
+        if top is not None:
+            out.log_partition[:] = top
         return self.posterior_of(out)
 
     def expected_score(self, q: AlignmentPosterior, weights: FloatArray) -> float:

@@ -210,10 +210,6 @@ class Categorical(Structure):
     def take(self, numbers: IntArray) -> Categorical:
         return Categorical(self.node[numbers], self.first, numbers_of(numbers, self.first, self.numbers))
 
-    def instances(self, start: int, stop: int) -> Categorical:
-        numbers = None if self.numbers is None else self.numbers[start:stop]
-        return Categorical(self.node[start:stop], self.first + start, numbers)
-
     def infer(self, *, weights: FloatArray | None = None, at: IntArray | None = None) -> LabelPosterior:
         """Marginals and log-partitions."""
         top, total, exponentials = self._exponentials()

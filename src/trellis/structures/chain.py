@@ -9,7 +9,7 @@ HMM holds its emission table and one matrix however long the corpus is.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from trellis.structures.parts import check_labels
 from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax, KBest, LabelPosterior
 from trellis.structures.structure import (
+    PosteriorOptions,
     Structure,
     check_alike,
     check_gamma,
@@ -151,12 +152,6 @@ class Chain(Structure):
     def as_chain(self) -> Chain:
         """Itself: what kernels over chains take."""
         return self
-
-    def instances(self, start: int, stop: int) -> Chain:
-        low, high = int(self.offsets[start]), int(self.offsets[stop])
-        some = self._of_slots(self.offsets[start : stop + 1] - low, slice(low, high))
-        some.first, some.numbers = self.first + start, None if self.numbers is None else self.numbers[start:stop]
-        return some
 
     def take(self, numbers: IntArray) -> Chain:
         some = self._of_slots(*take_rows(self.offsets, numbers))
@@ -303,26 +298,17 @@ class Chain(Structure):
     def marginal_argmax(self, q: LabelPosterior) -> LabelArray:
         return np.asarray(q.node.argmax(axis=1), dtype=np.int32)
 
-    def posterior(
-        self,
-        part: IntArray,
-        value: FloatArray,
-        *,
-        log_partition: FloatArray | None = None,
-        weights: FloatArray | None = None,
-        at: IntArray | None = None,
-    ) -> LabelPosterior:
+    def posterior(self, part: IntArray, value: FloatArray, **options: Unpack[PosteriorOptions]) -> LabelPosterior:
         k, n_node = self.n_labels, self.n_slots * self.n_labels
-        weight = np.repeat(check_weights(weights, len(self)), np.diff(self.offsets))
+        weight = np.repeat(check_weights(options.get("weights"), len(self)), np.diff(self.offsets))
         here = part < n_node
         node = np.bincount(part[here], value[here], minlength=n_node).astype(np.float64, copy=False)
         cell, share = part[~here] - n_node, value[~here]
         slot = cell // (k * k)
         counts = np.zeros(self.tables.edge.shape)
         np.add.at(counts, (self.edge_index[slot], cell // k % k, cell % k), share * weight[slot])
-        used = UsedTransitions.of(self.n_slots, k, cell, share) if self.names_transition(at) else None
-        top = np.zeros(len(self)) if log_partition is None else log_partition
-        return LabelPosterior(node.reshape(-1, k), top, self.own_counts(counts), used)
+        used = UsedTransitions.of(self.n_slots, k, cell, share) if self.names_transition(options.get("at")) else None
+        return LabelPosterior(node.reshape(-1, k), self._top(options), self.own_counts(counts), used)
 
     def max_marginals(self) -> FloatArray:
         k, n = self.n_labels, self.n_slots

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from trellis.structures.part_set import PartSet
 from trellis.structures.parts import Parts, check_change, check_parts
 from trellis.structures.polytope import Polytope, side_by_side
 from trellis.structures.results import Argmax, JointPosterior
-from trellis.structures.structure import Structure
+from trellis.structures.structure import PosteriorOptions, Structure
 
 
 @dataclass(frozen=True)
@@ -201,6 +201,11 @@ class Joint(Structure):
             return [None] * len(self.members)
         return [own for _, own in self._parts.shares(at)]
 
+    def _options(self, options: PosteriorOptions) -> list[PosteriorOptions]:
+        """What comes with the marginals of each member; the log-partition of all of them is a sum."""
+        alike = [options, *[PosteriorOptions(weights=options.get("weights"))] * (len(self.members) - 1)]
+        return [{**one, "at": at} for one, at in zip(alike, self._asked(options.get("at")), strict=True)]
+
     def argmax(self, rng: np.random.Generator | None = None) -> Argmax:
         best = [member.argmax(rng) for member in self.members]
         return Argmax(tuple(one.outputs for one in best), np.asarray(sum(one.score for one in best)))
@@ -214,42 +219,23 @@ class Joint(Structure):
     def take(self, numbers: IntArray) -> Joint:
         return Joint(*(member.take(numbers) for member in self.members))
 
-    def instances(self, start: int, stop: int) -> Joint:
-        return Joint(*(member.instances(start, stop) for member in self.members))
-
     def flat(self) -> Joint:
         return Joint(*(member.flat() for member in self.members))
 
-    def posterior(
-        self,
-        part: IntArray,
-        value: FloatArray,
-        *,
-        log_partition: FloatArray | None = None,
-        weights: FloatArray | None = None,
-        at: IntArray | None = None,
-    ) -> JointPosterior:
+    def posterior(self, part: IntArray, value: FloatArray, **options: Unpack[PosteriorOptions]) -> JointPosterior:
         members: list[Any] = []
-        for member, (mine, own), wanted in zip(self.members, self._parts.shares(part), self._asked(at), strict=True):
-            top = None if members else log_partition  # the log-partition of all of them is a sum
-            members.append(member.posterior(own, value[mine], log_partition=top, weights=weights, at=wanted))
+        shares = self._parts.shares(part)
+        for member, (mine, own), asked in zip(self.members, shares, self._options(options), strict=True):
+            members.append(member.posterior(own, value[mine], **asked))
         return JointPosterior(members, self._parts.starts)
 
     def average(
-        self,
-        used: Sequence[IntArray],
-        share: FloatArray,
-        *,
-        log_partition: FloatArray | None = None,
-        weights: FloatArray | None = None,
-        at: IntArray | None = None,
+        self, used: Sequence[IntArray], share: FloatArray, **options: Unpack[PosteriorOptions]
     ) -> JointPosterior:
         shares = [self._parts.shares(parts) for parts in used]
         members: list[Any] = []
-        for number, (member, wanted) in enumerate(zip(self.members, self._asked(at), strict=True)):
-            mine = [of_members[number][1] for of_members in shares]
-            top = None if members else log_partition
-            members.append(member.average(mine, share, log_partition=top, weights=weights, at=wanted))
+        for number, (member, asked) in enumerate(zip(self.members, self._options(options), strict=True)):
+            members.append(member.average([of_members[number][1] for of_members in shares], share, **asked))
         return JointPosterior(members, self._parts.starts)
 
     def certain(self, outputs: Sequence[Any], *, weights: FloatArray | None = None) -> JointPosterior:

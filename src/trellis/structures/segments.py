@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from trellis.structures.segment_parts import SegmentChange, SegmentParts
 from trellis.structures.segment_polytope import segment_polytope
 from trellis.structures.segment_posterior import Factored, SegmentPosterior
 from trellis.structures.structure import (
+    PosteriorOptions,
     Structure,
     check_alike,
     check_gamma,
@@ -341,17 +342,9 @@ class Segments(Structure):
         """Labels alone: neighbours of one label are one segment."""
         return np.asarray(q.node.argmax(axis=1), dtype=np.int32)
 
-    def posterior(
-        self,
-        part: IntArray,
-        value: FloatArray,
-        *,
-        log_partition: FloatArray | None = None,
-        weights: FloatArray | None = None,
-        at: IntArray | None = None,
-    ) -> SegmentPosterior:
+    def posterior(self, part: IntArray, value: FloatArray, **options: Unpack[PosteriorOptions]) -> SegmentPosterior:
         p, k, n = self.parts, self.n_labels, self.n_slots
-        weight = np.repeat(check_weights(weights, len(self)), np.diff(self.offsets))
+        weight = np.repeat(check_weights(options.get("weights"), len(self)), np.diff(self.offsets))
         family, slot, cell = p.locate(part)
 
         def of(number: int) -> FloatArray:
@@ -363,10 +356,9 @@ class Segments(Structure):
         counts = np.bincount(cell[pairs], value[pairs] * weight[slot[pairs]], minlength=k * k).reshape(k, k)
         used = UsedTransitions.of(n, k, slot[pairs] * (k * k) + cell[pairs], value[pairs])
         stays = used.at((np.arange(n * k).reshape(n, k) * k) + np.arange(k))
-        top = np.zeros(len(self)) if log_partition is None else log_partition
         segment = of(3).reshape(n, self.longest, k)
         return SegmentPosterior(
-            p, top, of(0).reshape(n, k), stays, of(2).reshape(n, k),
+            p, self._top(options), of(0).reshape(n, k), stays, of(2).reshape(n, k),
             segment.sum(axis=1), segment, counts.astype(np.float64), np.tensordot(weight, segment, axes=1), used,
         )  # fmt: skip
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, TypedDict, Unpack
 
 import numpy as np
 
@@ -19,6 +19,15 @@ from trellis.errors import DataError, InfeasibleError
 from trellis.structures.parts import Parts
 from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax, PartPosterior
+
+
+class PosteriorOptions(TypedDict, total=False):
+    """What comes with given marginals: their log-partition (0 if there is none), and as in :meth:`Structure.infer` the
+    weights of instances, and the parts whose marginals will be asked for."""
+
+    log_partition: FloatArray | None
+    weights: FloatArray | None
+    at: IntArray | None
 
 
 class Structure(ABC):
@@ -95,43 +104,31 @@ class Structure(ABC):
         object.__setattr__(some, "first", self.first + start)
         return some
 
-    def posterior(
-        self,
-        part: IntArray,
-        value: FloatArray,
-        *,
-        log_partition: FloatArray | None = None,
-        weights: FloatArray | None = None,
-        at: IntArray | None = None,
-    ) -> Any:
+    def posterior(self, part: IntArray, value: FloatArray, **options: Unpack[PosteriorOptions]) -> Any:
         """The posterior whose marginals are ``value`` at ``part`` (repeated ones add up) and 0 elsewhere.
 
-        For averages of outputs. Its log-partition is what it is given, or 0; ``weights`` and ``at`` as in
-        :meth:`infer`.
+        For averages of outputs.
         """
         marginal = np.bincount(part, value, minlength=self.parts.n_parts).astype(np.float64, copy=False)
-        return self._of_marginals(marginal, np.zeros(len(self)) if log_partition is None else log_partition)
+        return self._of_marginals(marginal, self._top(options))
+
+    def _top(self, options: PosteriorOptions) -> FloatArray:
+        """(n_instances,): the log-partition that a posterior is given, or 0."""
+        given = options.get("log_partition")
+        return np.zeros(len(self)) if given is None else given
 
     def _of_marginals(self, marginal: FloatArray, log_partition: FloatArray) -> Any:
         """The posterior with these marginals (n_parts,), where they tell everything."""
         return PartPosterior(marginal, log_partition)
 
-    def average(
-        self,
-        used: Sequence[IntArray],
-        share: FloatArray,
-        *,
-        log_partition: FloatArray | None = None,
-        weights: FloatArray | None = None,
-        at: IntArray | None = None,
-    ) -> Any:
+    def average(self, used: Sequence[IntArray], share: FloatArray, **options: Unpack[PosteriorOptions]) -> Any:
         """The posterior that averages outputs of single instances, told by the parts they use; share : (n_outputs,).
 
         Where parts tell everything, their marginals do; the rest is as in :meth:`posterior`.
         """
         part = np.concatenate([np.zeros(0, np.int64), *used])
         value = np.repeat(share, [len(parts) for parts in used])
-        return self.posterior(part, value, log_partition=log_partition, weights=weights, at=at)
+        return self.posterior(part, value, **options)
 
     def certain(self, outputs: Any, *, weights: FloatArray | None = None) -> Any:
         """The posterior that is certain of given outputs."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from trellis.structures.arcs import Arcs, TreePosterior
 from trellis.structures.flat import chosen, kbest_by_forbidding
 from trellis.structures.kernels import tree_check, tree_log, tree_sum
 from trellis.structures.results import Argmax, KBest
-from trellis.structures.structure import check_gamma, check_scores, expect_scores, refuse_impossible
+from trellis.structures.structure import PosteriorOptions, check_gamma, check_scores, expect_scores, refuse_impossible
 from trellis.structures.tree_polytope import Sentence, TreeProgram
 
 _NONE = np.zeros(0)
@@ -156,15 +156,9 @@ class Trees(Arcs):
         return super(Trees, plain).marginal_argmax(q)
 
     def average(
-        self,
-        used: Sequence[IntArray],
-        share: FloatArray,
-        *,
-        log_partition: FloatArray | None = None,
-        weights: FloatArray | None = None,
-        at: IntArray | None = None,
+        self, used: Sequence[IntArray], share: FloatArray, **options: Unpack[PosteriorOptions]
     ) -> TreePosterior:
-        plain: TreePosterior = super().average(used, share, log_partition=log_partition, weights=weights, at=at)
+        plain: TreePosterior = super().average(used, share, **options)
         if self.nearest is None:
             return plain
         filled = [parts for parts in used if len(parts)]
