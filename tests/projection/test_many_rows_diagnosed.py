@@ -8,7 +8,8 @@ import pytest
 from trellis.constraints.rows import Groups, Rows
 from trellis.constraints.strength import Kind, Norm
 from trellis.errors import ConvergenceWarning, InfeasibleError
-from trellis.projection import columns, diagnosis, project
+from trellis.projection import diagnosis, project
+from trellis.projection.master import WorkBudget
 from trellis.structures import Chain
 
 
@@ -41,13 +42,13 @@ def test_a_thousand_hard_rows_converge_with_more_evaluations_than_a_few_rows_get
 def test_a_diagnosis_that_takes_too_much_work_ends_with_the_warning(monkeypatch):
     spent = []
 
-    class Counted(columns.Work):
+    class Counted(WorkBudget):
         def __setattr__(self, name, value):
             super().__setattr__(name, value)
             spent.append(value)
 
     monkeypatch.setattr(diagnosis, "MOST_WORK", 1e5)
-    monkeypatch.setattr(diagnosis, "Work", Counted)
+    monkeypatch.setattr(diagnosis, "WorkBudget", Counted)
     with pytest.warns(ConvergenceWarning):
         project(*chain_and_rows(300), 1.0, tolerance=1e-300)
     assert spent[0] == 1e5

@@ -28,31 +28,22 @@ from scipy import sparse
 
 from trellis.constraints.implicit import Forbidden
 from trellis.constraints.rows import COUPLING, Rows
-from trellis.constraints.strength import Kind, Norm
-from trellis.constraints.violations import LinearViolations, first_curved
-from trellis.data.ragged import BoolArray, FloatArray, IntArray
-from trellis.errors import ConstraintError, InfeasibleError
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
+from trellis.errors import InfeasibleError
 from trellis.projection.marginals import add_from_marginals
+from trellis.projection.master import Elastic, MasterProgram, WorkBudget
 from trellis.structures.results import Argmax
 from trellis.structures.structure import Structure
 
 FEASIBLE = 1e-7
 """A least violation up to this is rounding."""
-HEAVY = 1e5
-"""Price of a unit of violation of rows that must hold, beside 1 for those that may give way."""
-IMPOSSIBLE = 1e-2 * HEAVY
 RUN = 300
 """Instances that share a program where no row couples any: a call costs some milliseconds beside what it solves."""
 PATIENCE = 25
 """Rounds after which the program over marginals is asked for columns."""
-LARGE = 5_000
-"""Variables from which on an interior point takes a fifth of the simplex method's time."""
-MOST_CUTS, CUT_TOLERANCE = 100, 1e-6
-"""Times that L2 slacks are cut, and the share of a slack by which it may be exceeded then."""
-ITERATION_LIMIT = 1
-"""Status of a linear program of SciPy that had too few iterations."""
 NEAR = 1e-8
 """Relative gap that counts as none from then on: what solvers of large programs reach."""
+_NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -84,15 +75,13 @@ class Segment:
 class OutputColumn:
     """One output of one instance.
 
-    used : parts it uses, in the numbers of its segment's scores;  row, phi : rows that it touches, and their values
+    used : parts it uses, in the numbers of its segment's scores
     """
 
     segment: int
     instance: int
     used: IntArray
     score: float
-    row: IntArray
-    phi: FloatArray
 
 
 @dataclass(frozen=True)
@@ -125,61 +114,18 @@ class Averaged:
         return np.isin(segment.first + np.arange(len(segment.scores)), single)
 
 
-@dataclass(frozen=True)
-class Elastic:
-    """How far rows must give way, in place of what scores and prices say of averages.
-
-    rows : (n_rows,) of the hard and slack rows, those whose violation is minimised; the others must hold, or the
-        violation comes out larger than ``IMPOSSIBLE``
-    largest : whether the largest violation of all is minimised, or the sum of the largest inside each instance (and of
-        the coupling rows'). Both are zero where rows can hold, but the largest moves one instance per round
-    """
-
-    rows: BoolArray
-    largest: bool = False
-
-    @classmethod
-    def every(cls, rows: Rows) -> Elastic:
-        """All rows."""
-        return cls(np.ones(len(rows), dtype=np.bool_))
-
-    def shared(self, rows: Rows) -> tuple[Any, FloatArray]:
-        """scipy CSR (n_rows, n), 1 where a row's violation is the variable; and the prices (n,) of these."""
-        strict = np.flatnonzero(np.isin(rows.groups.kind[rows.group], (Kind.HARD, Kind.SLACK)))
-        kind = np.zeros(len(strict)) if self.largest else rows.instance[strict]
-        _, first, number = np.unique(
-            np.stack((kind, ~self.rows[strict])), axis=1, return_index=True, return_inverse=True
-        )  # fmt: skip
-        price = np.where(self.rows[strict][first], 1.0, HEAVY)
-        of_row = (np.ones(len(strict)), (strict, number.reshape(-1)))
-        return sparse.csr_array(of_row, shape=(len(rows), len(price))), price
-
-
-class UndecidedError(Exception):
-    """The work that was allowed is done, and the program is not solved."""
-
-
-@dataclass
-class WorkBudget:
-    """What linear programs may still take: iterations times nonzero coefficients, so that results do not depend on the
-    machine."""
-
-    left: float = np.inf
-
-
 class Columns:
     """The outputs seen so far and the master program over them."""
 
     def __init__(
         self, segments: Sequence[Segment], rows: Rows, weights: FloatArray | None = None, work: WorkBudget | None = None
     ) -> None:
-        self.work = WorkBudget() if work is None else work
         self.segments, self.rows = segments, rows
         self.n_instances = sum(len(segment.scores) for segment in segments)
         self.weights = np.ones(self.n_instances) if weights is None else weights
+        of_row = np.where(rows.instance == COUPLING, 1.0, self.weights[rows.instance])
+        self.program = MasterProgram(rows, of_row, WorkBudget() if work is None else work)
         self.entry_row = rows.entry_row
-        self.row_weight = np.where(rows.instance == COUPLING, 1.0, self.weights[rows.instance])
-        self.violations = LinearViolations.of(rows)
         self.columns: list[OutputColumn] = []
         self._seen: set[tuple[int, bytes]] = set()
 
@@ -195,45 +141,23 @@ class Columns:
         segment, added = self.segments[number], 0
         parts = segment.scores.parts
         used, scores = parts.of(found.outputs), segment.scores.score(found.outputs)
-        is_used = np.zeros(parts.n_parts, dtype=np.bool_)
-        is_used[used] = True
-        hit = np.flatnonzero(is_used[segment.part])
-        cuts_used, used = _by_instance(parts.instance_of(used), used, len(scores))
-        cuts_hit, hit = _by_instance(parts.instance_of(segment.part[hit]), hit, len(scores))
+        order = np.argsort(parts.instance_of(used), kind="stable")
+        cut = np.searchsorted(parts.instance_of(used)[order], np.arange(len(scores) + 1))
         for i in np.flatnonzero(wanted).tolist():
-            mine = used[cuts_used[i] : cuts_used[i + 1]]
-            key = (segment.first + i, mine.tobytes())
-            if key in self._seen:
-                continue
-            self._seen.add(key)
-            entries = segment.entry[hit[cuts_hit[i] : cuts_hit[i + 1]]]
-            column = OutputColumn(number, segment.first + i, mine, float(scores[i]), **self._values(entries))
-            self.columns.append(column)
-            added += 1
+            mine = used[order[cut[i] : cut[i + 1]]]
+            added += self.take_over([OutputColumn(number, segment.first + i, mine, float(scores[i]))])
         return added
 
-    def take_over(self, others: Sequence[OutputColumn]) -> None:
-        """Columns that were found for the same rows, perhaps with other coefficients."""
-        entries: dict[int, tuple[IntArray, IntArray]] = {}
+    def take_over(self, others: Sequence[OutputColumn]) -> int:
+        """Columns that were found for the same parts; how many were new."""
+        added = 0
         for column in others:
             key = (column.instance, column.used.tobytes())
-            if key in self._seen:
-                continue
-            self._seen.add(key)
-            segment = self.segments[column.segment]
-            if column.segment not in entries:
-                owner = segment.scores.parts.instance_of(segment.part)
-                entries[column.segment] = _by_instance(owner, np.arange(len(owner)), len(segment.scores))
-            (cut, entry), i = entries[column.segment], column.instance - segment.first
-            mine = entry[cut[i] : cut[i + 1]]
-            mine = mine[np.isin(segment.part[mine], column.used)]
-            self.columns.append(replace(column, **self._values(segment.entry[mine])))
-
-    def _values(self, entries: IntArray) -> dict[str, Any]:
-        """Rows that used entries touch, and their values."""
-        row, place = np.unique(self.entry_row[entries], return_inverse=True)
-        phi = np.bincount(place, self.rows.coefficient[entries], minlength=len(row)).astype(np.float64)
-        return {"row": row, "phi": phi}
+            if key not in self._seen:
+                self._seen.add(key)
+                self.columns.append(column)
+                added += 1
+        return added
 
     def price(self, multipliers: FloatArray, flat: bool) -> list[Argmax]:
         """Of each segment the best outputs under score − multipliers · φ, or with ``flat`` under −multipliers · φ."""
@@ -247,124 +171,34 @@ class Columns:
         n_columns = len(self.columns)
         owner = np.array([column.instance for column in self.columns])
         score = np.array([column.score for column in self.columns])
-        row = np.concatenate([column.row for column in self.columns])
-        value = np.concatenate([column.phi for column in self.columns])
-        column = np.repeat(np.arange(n_columns), [len(column.row) for column in self.columns])
-        phi = sparse.csr_matrix((self.counted(value, row, owner[column]), (row, column)), (len(self.rows), n_columns))
+        phi = self._values()
+        phi.data = self.counted(phi.data, phi.row, owner[phi.col])
         present, place = np.unique(owner, return_inverse=True)
         convex = sparse.csr_matrix((np.ones(n_columns), (place, np.arange(n_columns))), (len(present), n_columns))
-        weight, multipliers, of_instance, cost = self.solve(
-            phi, self.weights[owner] * score, convex, np.ones(len(present)), elastic
+        weight, multipliers, of_instance, cost = self.program.solve(
+            phi.tocsr(), self.weights[owner] * score, convex, np.ones(len(present)), elastic
         )
         prices = np.zeros(self.n_instances)
         prices[present] = of_instance
         return weight, multipliers, prices, cost
 
+    def _values(self) -> Any:
+        """scipy COO (n_rows, n_columns): values of the rows at the columns."""
+        of_segment, found = np.array([column.segment for column in self.columns]), []
+        for number, segment in enumerate(self.segments):
+            mine = np.flatnonzero(of_segment == number)
+            used = [self.columns[i].used for i in mine.tolist()]
+            entries = (self.rows.coefficient[segment.entry], (self.entry_row[segment.entry], segment.part))
+            of_parts = sparse.csr_array(entries, (len(self.rows), segment.scores.parts.n_parts))
+            ends = (np.ones(sum(map(len, used))), np.concatenate([_NONE, *used]), offsets_of(map(len, used)))
+            own = (of_parts @ sparse.csc_array(ends, (of_parts.shape[1], len(used)))).tocoo()
+            found.append((own.data, own.row, mine[own.col]))
+        data, row, column = (np.concatenate(one) for one in zip(*found, strict=True))
+        return sparse.coo_array((data, (row, column)), (len(self.rows), len(self.columns)))
+
     def counted(self, value: FloatArray, row: IntArray, instance: IntArray) -> FloatArray:
         """Values of rows at instances, as often as the rows count these."""
         return np.where(self.rows.instance[row] == COUPLING, value * self.weights[instance], value)
-
-    def solve(
-        self, phi: Any, gain: FloatArray, matrix: Any, bound: FloatArray, elastic: Elastic | None
-    ) -> tuple[FloatArray, FloatArray, FloatArray, float]:
-        """max gain·x − prices(ξ) over x ≥ 0 with matrix · x = bound, under the rows phi · x − ξ ≤ b.
-
-        phi : scipy sparse (n_rows, n) rows of the variables, as often as they count;  gain : (n,)
-        An L2 slack is held by cuts: u·ξ ≤ ε for the direction u of a ξ that is too long, until none is.
-        Returns x, multipliers of rows (in price() units), prices of the equations, and the cost.
-        """
-        for _ in range(MOST_CUTS):
-            x, multipliers, prices, cost, beyond = self._solve_once(phi, gain, matrix, bound, elastic)
-            if not self._cut_slacks(phi @ x - self.rows.bound, beyond):
-                break
-        return x, multipliers, prices, cost
-
-    def _cut_slacks(self, excess: FloatArray, beyond: FloatArray) -> bool:
-        """Add a cut for each L2 slack that the excess of rows, less what is elastic, goes beyond; whether any does."""
-        rows = self.rows
-        over = np.where(rows.equality, np.abs(excess), np.maximum(excess, 0.0))
-        over = np.maximum(over - beyond, 0.0)
-        kind, norm, amount = rows.groups.kind, rows.groups.norm, rows.groups.amount
-        length = np.sqrt(np.bincount(rows.group, over**2, minlength=len(amount)))
-        slack = (kind == Kind.SLACK) & (norm == Norm.L2)
-        exceeded = np.flatnonzero(slack & (length > amount * (1.0 + CUT_TOLERANCE) + CUT_TOLERANCE * 1e-3))
-        if not len(exceeded):
-            return False
-        mine = np.flatnonzero(np.isin(rows.group, exceeded))
-        toward = sparse.csr_array(
-            (over[mine] / length[rows.group[mine]], (np.searchsorted(exceeded, rows.group[mine]), mine)),
-            shape=(len(exceeded), len(rows)),
-        )
-        self.violations = replace(
-            self.violations,
-            totals=sparse.vstack([self.violations.totals, toward @ self.violations.of_row], format="csr"),
-            allowed=np.concatenate([self.violations.allowed, amount[exceeded]]),
-        )
-        return True
-
-    def _solve_once(
-        self, phi: Any, gain: FloatArray, matrix: Any, bound: FloatArray, elastic: Elastic | None
-    ) -> tuple[FloatArray, FloatArray, FloatArray, float, FloatArray]:
-        """The same with the cuts there are, and (n_rows,) by how much elastic rows give way."""
-        rows, n_rows, n = self.rows, len(self.rows), len(gain)
-        slack = self.violations
-        over, sides = -slack.of_row, rows.equality
-        costs = np.concatenate([np.zeros(n), slack.cost * self.row_weight[slack.first]])
-        limits = np.concatenate([np.full(n, np.inf), slack.limit])
-        totals = slack.totals
-        if elastic is not None:
-            # violations that several rows share, of the elastic ones and of the other strict ones, are all that costs
-            shared, price = elastic.shared(rows)
-            over = sparse.hstack([over, -shared], format="csr")
-            totals = sparse.hstack([totals, sparse.csr_array((totals.shape[0], len(price)))])
-            costs, limits = np.append(np.zeros(len(costs)), price), np.append(limits, np.full(len(price), np.inf))
-        else:
-            costs[:n] = -gain
-        upper = sparse.vstack(
-            [
-                sparse.hstack([phi, over]),
-                sparse.hstack([-phi[sides], over[sides]]),
-                sparse.hstack([sparse.csr_array((totals.shape[0], n)), totals]),
-            ],
-            format="csr",
-        )
-        bounds = np.concatenate([rows.bound, -rows.bound[sides], slack.allowed])
-        equations = sparse.hstack([matrix, sparse.csr_array((matrix.shape[0], len(costs) - n))], format="csr")
-        between = np.stack((np.zeros(len(limits)), limits), axis=1)
-        from scipy.optimize import linprog
-
-        method, entries = "highs" if n < LARGE else "highs-ipm", upper.nnz + equations.nnz
-        if self.work.left < entries:
-            raise UndecidedError
-        options = {"maxiter": int(min(self.work.left // entries, 1e9))} if np.isfinite(self.work.left) else {}
-        solved = linprog(costs, upper, bounds, equations, bound, between, method=method, options=options)
-        self.work.left -= entries * max(1, solved.nit)
-        if solved.status == ITERATION_LIMIT and options:
-            raise UndecidedError
-        if solved.x is None:
-            raise ConstraintError(f"the linear program of γ = 0 could not be solved: {solved.message}")
-        marginal = -solved.ineqlin.marginals
-        multipliers = marginal[:n_rows].copy()
-        multipliers[sides] -= marginal[n_rows : n_rows + int(sides.sum())]
-        divide = np.where(self.row_weight > 0, self.row_weight, 1.0)
-        multipliers = multipliers if elastic is not None else np.where(self.row_weight > 0, multipliers / divide, 0.0)
-        beyond = np.zeros(n_rows) if elastic is None else shared @ solved.x[n + len(slack.cost) :]
-        return solved.x[:n], multipliers, -solved.eqlin.marginals, float(solved.fun), beyond
-
-
-def _by_instance(instance: IntArray, values: IntArray, n: int) -> tuple[IntArray, IntArray]:
-    """Values in the order of their instances, and where those of each begin (n + 1,)."""
-    order = np.argsort(instance, kind="stable")
-    return np.searchsorted(instance[order], np.arange(n + 1)), values[order]
-
-
-def check_linear(rows: Rows) -> None:
-    """Refuse strengths that no linear program can hold."""
-    name = first_curved(rows)
-    if name is not None:
-        raise ConstraintError(
-            f"γ = 0 is a linear program, but constraint {name!r} has an L2 strength: use the norm l1 or linf, or γ > 0"
-        )
 
 
 def average_outputs(
@@ -459,7 +293,7 @@ def _average_runs(
             instance, local = scores.parts.split(np.concatenate([c.used for c in found.columns]))
             used = np.split(parts.join(a + instance, local), np.cumsum([len(c.used) for c in found.columns])[:-1])
             columns = [
-                replace(c, segment=number, instance=first + c.instance, used=own, row=low + c.row)
+                replace(c, segment=number, instance=first + c.instance, used=own)
                 for c, own in zip(found.columns, used, strict=True)
             ]
             made.append(replace(found, columns=columns))

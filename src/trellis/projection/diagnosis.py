@@ -19,16 +19,8 @@ from trellis.constraints.conflict import find_conflict, strict_rows
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import BoolArray
 from trellis.errors import InfeasibleError
-from trellis.projection.columns import (
-    FEASIBLE,
-    IMPOSSIBLE,
-    Elastic,
-    OutputColumn,
-    Segment,
-    UndecidedError,
-    WorkBudget,
-    average_outputs,
-)
+from trellis.projection.columns import FEASIBLE, OutputColumn, Segment, average_outputs
+from trellis.projection.master import IMPOSSIBLE, Elastic, UndecidedError, WorkBudget
 from trellis.structures.structure import Structure
 
 MOST_WORK = 1e8

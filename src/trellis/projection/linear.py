@@ -18,10 +18,11 @@ import numpy as np
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.errors import InfeasibleError
-from trellis.projection.columns import Averaged, Segment, average_outputs, check_linear
+from trellis.projection.columns import Averaged, Segment, average_outputs
 from trellis.projection.diagnosis import explain_all
 from trellis.projection.duals import CorpusProjection, Duals, put
 from trellis.projection.local import LocalState
+from trellis.projection.master import check_linear
 from trellis.projection.shard import ProjectionItem, ShardAnswer
 from trellis.structures.structure import Structure
 

@@ -18,7 +18,8 @@ from trellis.data.ragged import FloatArray
 from trellis.errors import ConstraintError, DataError, InfeasibleError
 
 if TYPE_CHECKING:
-    from trellis.projection.columns import Columns, Elastic, Segment
+    from trellis.projection.columns import Columns, Segment
+    from trellis.projection.master import Elastic
 
 LARGEST = 300_000
 """Variables beyond which the program is not tried."""
@@ -53,7 +54,7 @@ def add_from_marginals(columns: Columns, elastic: Elastic | None) -> float:
             bounds.append(polytope.bound)
             uses.append(use)
     try:
-        x, _, _, cost = columns.solve(
+        x, _, _, cost = columns.program.solve(
             sparse.hstack(phi, format="csr"), np.concatenate(gain), sparse.block_diag(matrices, format="csr"),
             np.concatenate(bounds), elastic,
         )  # fmt: skip
