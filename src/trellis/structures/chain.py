@@ -130,9 +130,6 @@ class Chain(Structure):
     def n_slots(self) -> int:
         return int(self.offsets[-1])
 
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
     @property
     def parts(self) -> ChainParts:
         return ChainParts(self.offsets, self.n_labels)
@@ -154,16 +151,13 @@ class Chain(Structure):
         return self
 
     def take(self, numbers: IntArray) -> Chain:
-        some = self._of_slots(*take_rows(self.offsets, numbers))
+        offsets, slots = take_rows(self.offsets, numbers)
+        some = Chain.over(
+            self.tables, offsets, node_index=self.node_index[slots], edge_index=self.edge_index[slots],
+            first=self.first, owner=self.owner,
+        )  # fmt: skip
         some.numbers = numbers_of(numbers, self.first, self.numbers)
         return some
-
-    def _of_slots(self, offsets: IntArray, slots: Any) -> Chain:
-        """The same scores at some of the slots."""
-        node_index, edge_index = self.node_index[slots], self.edge_index[slots]
-        return Chain.over(
-            self.tables, offsets, node_index=node_index, edge_index=edge_index, first=self.first, owner=self.owner
-        )
 
     def _scored(
         self,

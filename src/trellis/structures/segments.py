@@ -10,7 +10,7 @@ O(n · (L + K) · K) however long segments are. Parts and the form of outputs st
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Unpack
@@ -28,6 +28,7 @@ from trellis.structures.results import Argmax
 from trellis.structures.segment_parts import SegmentChange, SegmentParts
 from trellis.structures.segment_polytope import segment_polytope
 from trellis.structures.segment_posterior import Factored, SegmentPosterior
+from trellis.structures.segment_tables import SegmentTables
 from trellis.structures.structure import (
     PosteriorOptions,
     Structure,
@@ -43,51 +44,6 @@ from trellis.structures.transitions import UsedTransitions
 
 AT_ONCE = 1000
 """Slots whose sums are taken together."""
-
-
-@dataclass(frozen=True)
-class _Tables:
-    """Scores, by slot: node, begin, again, end (n, K);  extra (n, L, K) or None;  index (n,) into edge (m, K, K).
-
-    What begins, starts or stops at the ends of an instance is in node; length is (L, K).
-    """
-
-    node: FloatArray
-    begin: FloatArray
-    again: FloatArray
-    end: FloatArray
-    extra: FloatArray | None
-    index: IntArray
-    edge: FloatArray
-    length: FloatArray
-
-    def of_slots(self, slots: Any) -> _Tables:
-        moved = {name: getattr(self, name)[slots] for name in ("node", "begin", "again", "end", "index")}
-        return replace(self, **moved, extra=None if self.extra is None else self.extra[slots])
-
-    def map(self, function: Any) -> _Tables:
-        """The function of every score."""
-        names = [f.name for f in fields(self) if f.name != "index" and getattr(self, f.name) is not None]
-        changed: dict[str, Any] = {name: function(getattr(self, name)) for name in names}
-        return replace(self, **changed)
-
-    @cached_property
-    def arrays(self) -> kernel.Scores:
-        """As the kernels take them."""
-        k = self.node.shape[1]
-        off = np.where(np.eye(k, dtype=np.bool_), -np.inf, self.edge)
-        shift = off.max(axis=(1, 2), initial=-np.inf)
-        shift = np.where(shift > -np.inf, shift, 0.0)
-        power = np.exp(off - shift[:, None, None])
-        extra = np.zeros((0, *self.length.shape)) if self.extra is None else self.extra
-
-        def turned(stack: FloatArray) -> FloatArray:
-            return np.ascontiguousarray(stack.transpose(0, 2, 1))
-
-        return kernel.Scores(
-            self.node, self.begin, self.again, self.end, self.length, extra, self.edge, turned(self.edge), self.index,
-            power, turned(power), shift,
-        )  # fmt: skip
 
 
 def _cut(offsets: IntArray) -> IntArray:
@@ -161,13 +117,13 @@ class Segments(Structure):
         labels[at] += begins[at] + given("start", start, (k,))
         labels[last] += given("stop", stop, (k,))
         begins[at] = 0.0
-        self.tables = _Tables(
+        self.tables = SegmentTables(
             labels, begins, begins + given("again", again, (k,)), given("end", end, (n, k)),
             None if extra is None else given("extra", extra, (n, len(lengths), k)), np.zeros(n, dtype=np.int64),
             check_scores("edge", np.asarray(edge, np.float64).reshape(1, k, k), (1, k, k)), lengths,
         )  # fmt: skip
 
-    def _over(self, tables: _Tables, offsets: IntArray | None = None) -> Segments:
+    def _over(self, tables: SegmentTables, offsets: IntArray | None = None) -> Segments:
         made = self.__class__.__new__(self.__class__)
         made.offsets, made.tables = self.offsets if offsets is None else offsets, tables
         made.first, made.numbers = self.first, self.numbers
@@ -401,15 +357,19 @@ class Segments(Structure):
         }
         extra = [part * one.extra for part, one in ((share, t), (rest, theirs)) if one.extra is not None]
         edge = share * t.edge[one] + rest * theirs.edge[other_one]
-        return self._over(_Tables(**made, extra=sum(extra[1:], extra[0]) if extra else None, index=index, edge=edge))
+        return self._over(
+            SegmentTables(**made, extra=sum(extra[1:], extra[0]) if extra else None, index=index, edge=edge)
+        )
 
-    def _of_chain(self, chain: Any) -> _Tables:
+    def _of_chain(self, chain: Any) -> SegmentTables:
         """A chain's scores of labels, as those of segments."""
         n, k, tables = self.n_slots, self.n_labels, chain.tables
         node, zeros = chain.node_with_ends(), np.zeros((n, k))
         again = np.einsum("mkk->mk", tables.edge)[chain.edge_index]
         again[~self.parts.has_boundary()] = 0.0
-        return _Tables(node, zeros, again, zeros, None, chain.edge_index, tables.edge, np.zeros((self.longest, k)))
+        return SegmentTables(
+            node, zeros, again, zeros, None, chain.edge_index, tables.edge, np.zeros((self.longest, k))
+        )
 
     def clamp(self, outputs: Any) -> Segments:
         """Scores in which labels that are known (≥ 0) are as they are; neighbours that are known and alike are one
