@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import chain, repeat, zip_longest
 from pathlib import Path
-from typing import Any, Self, TypedDict, cast
+from typing import Any, NotRequired, Self, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from trellis.apps.extract.encoding import encoded, learning_corpus, naming, side
 from trellis.apps.extract.features import boundary_features
 from trellis.apps.extract.learning import (
     MODEL_KINDS,
-    NETWORK,
     coded,
     infer_with,
     new_hmm,
@@ -50,8 +49,17 @@ from trellis.models import CRF, HMM, SemiCRF
 from trellis.models.documentation import documented
 from trellis.models.features import FeatureFunction
 from trellis.models.inference import Inference
-from trellis.models.saving import SavedEstimator, from_archive, known_class, to_archive
+from trellis.models.saving import (
+    SavedEstimator,
+    from_archive,
+    known_class,
+    members_from_archive,
+    members_to_archive,
+    to_archive,
+)
 from trellis.models.semi_crf import codes_of
+from trellis.models.state import InnerHeader
+from trellis.models.views import Views
 from trellis.search.methods import WIDEST_BEAM
 
 
@@ -69,6 +77,7 @@ class _ExtractorHeader(TypedDict):
     duals: dict[str, float]
     history: list[dict[str, Any]]
     model: dict[str, Any]
+    network: NotRequired[InnerHeader]
 
 
 @documented
@@ -90,8 +99,8 @@ class Extractor(SavedEstimator):
         Model to learn. One of "crf", "semi-crf" (whole fields) or "hmm". Default: "crf", or "semi-crf" if labelled
         texts contain adjacent fields of one label.
     encoder : str or None, default=None
-        Encoder of a network that scores the output: "bilstm", "wordllama", a text file of word vectors, or a Hugging
-        Face transformer (folder or name). Needs PyTorch. By default, a CRF.
+        Encoder of a network that predicts together with the CRF: "bilstm", "wordllama", a text file of word vectors,
+        or a Hugging Face transformer (folder or name). Needs PyTorch. By default, the CRF alone.
     features : callable or None, default=None
         Function that maps a sentence and a position to additional features of the token, for CRFs.
     method : str or None, default=None
@@ -328,7 +337,9 @@ class Extractor(SavedEstimator):
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         self._check_fitted()
-        header, arrays = to_archive(self.ccm_.model_)
+        members = getattr(self.ccm_.model_, "members", [self.ccm_.model_])  # a network may stand beside the CRF
+        header, arrays = to_archive(members[0])
+        network, more = members_to_archive({"network": members[1] if len(members) > 1 else None})
         names = _ExtractorHeader(
             rules=self.rules_.to_json(self.label_names_.names),
             rules_path=self.rules_.path,
@@ -343,7 +354,7 @@ class Extractor(SavedEstimator):
             history=[{**entry, "seconds": 0.0} for entry in self.ccm_.history_.to_json()],
             model=header,
         )
-        return {**names}, arrays
+        return {**names, **network}, {**arrays, **more}
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self._check_settings()
@@ -363,9 +374,11 @@ class Extractor(SavedEstimator):
         self.classes_of_words_ = WordClasses(frozenset(names["common"]))
         # an HMM is what is left where there was nothing to learn a CRF from
         kinds: list[Any] = [CRF if self.model_kind is None else MODEL_KINDS[self.model_kind], HMM]
-        if names["model"].get("class") == NETWORK:
-            kinds = [known_class(NETWORK)]
-        model = from_archive(names["model"], arrays, tuple(kinds))
+        own, others = arrays, dict[str, NDArray[Any]]()
+        if "network" in names:
+            own = {name: array for name, array in arrays.items() if not name.startswith("network_")}
+            others = {name: array for name, array in arrays.items() if name.startswith("network_")}
+        model: Any = from_archive(names["model"], own, tuple(kinds))
         self.kind_ = self.model_kind or ("semi-crf" if isinstance(model, SemiCRF) else "crf")
         if model.label_names_ != self.label_names_:
             raise DataError(f"the labels of the model in it must be {list(self.label_names_)}, but are not")
@@ -373,6 +386,10 @@ class Extractor(SavedEstimator):
             model.features = token_features(self)
         if isinstance(model, SemiCRF):
             model.boundaries = boundary_features
+        if "network" in names:
+            network = members_from_archive(names, others, {"network": known_class("NeuralCRF")})["network"]
+            model = Views([model, network])
+            model._check_labels()
         penalties = check_penalties(names["penalties"], named(self.constraints_))
         self.ccm_ = CCM(model, self.constraints_, method=self.method_, beam=self.beam, n_jobs=self.n_jobs)
         self.ccm_.model_ = model

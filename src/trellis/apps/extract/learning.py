@@ -35,10 +35,10 @@ MARKS = "mark"
 """The column that says after which mark a label comes."""
 
 MODEL_KINDS: dict[str, type[HMM] | type[CRF]] = {"crf": CRF, "semi-crf": SemiCRF, "hmm": HMM}
-NETWORK = "NeuralCRF"
-"""Class of the network over an encoder."""
-NETWORK_PASSES, NETWORK_BATCH = 40, 8
-"""Passes over the texts, and texts a step, of a network: there are few texts."""
+NETWORK_TEXTS, NETWORK_PASSES = 10_000, (10, 40)
+"""Texts that a network sees in all its passes, and the least and the most passes."""
+SOFTENED = 2.0
+"""Temperature of the CRF's posteriors that the network learns: it counts half as much as the CRF where both predict."""
 PSEUDO_LABELLED = 0.3
 """Weight of a pseudo-labelled text, beside 1 of one that a person has labelled."""
 
@@ -69,23 +69,41 @@ def trained_crf(extractor: Extractor, texts: Sequence[Document]) -> Any:
     seen = np.bincount(corpus.batch.labels, minlength=len(extractor.label_names_)) > 0
     work = partial(pseudo_labels, extractor, hmm, first, seen)
     codes = np.concatenate(list(by_chunks(work, others, extractor.n_jobs)))
-    corpus = completed(extractor.corpus([*labelled, *others], again=again), codes)
-    return _final(extractor, kind, corpus, np.repeat([1.0, PSEUDO_LABELLED], [len(labelled), len(others)]))
+    given = extractor.corpus([*labelled, *others], again=again)
+    weights = np.repeat([1.0, PSEUDO_LABELLED], [len(labelled), len(others)])
+    return _final(extractor, kind, completed(given, codes), weights, given)
 
 
-def _final(extractor: Extractor, kind: type[CRF], corpus: Corpus, weights: FloatArray | None = None) -> Any:
-    """The model that predicts: a CRF, or a network over an encoder."""
+def _final(
+    extractor: Extractor,
+    kind: type[CRF],
+    corpus: Corpus,
+    weights: FloatArray | None = None,
+    given: Corpus | None = None,
+) -> Any:
+    """The model that predicts: a CRF, or its product with a network over an encoder, which learned from it.
+
+    given : the corpus without pseudo-labels
+    """
+    crf = _crf(extractor, kind, corpus, weights)
     if extractor.encoder is None:
-        return _crf(extractor, kind, corpus, weights)
-    return new_network(extractor, list(extractor.label_names_)).fit(corpus, sample_weight=weights)
+        return crf
+    from trellis.neural import distil
+
+    given = corpus if given is None else given
+    network = new_network(extractor, list(extractor.label_names_), len(given.batch))
+    return Views([crf, distil(network, crf, given, temperature=SOFTENED, sample_weight=weights)])
 
 
-def new_network(extractor: Extractor, labels: list[str]) -> Any:
-    """The network before training."""
+def new_network(extractor: Extractor, labels: list[str], n_texts: int = 1) -> Any:
+    """The network before training: a small one, where it is trained from scratch, since there are few texts."""
     from trellis.neural import NeuralCRF
+    from trellis.neural.encoders import encoder_of
 
+    encoder = encoder_of(extractor.encoder, word_size=50, char_size=50, hidden=64, layers=1, min_count=1)
+    passes = int(np.clip(-(-NETWORK_TEXTS // n_texts), *NETWORK_PASSES))
     return NeuralCRF(
-        extractor.encoder, labels, max_iter=NETWORK_PASSES, batch_size=NETWORK_BATCH, device=extractor.device,
+        encoder, labels, max_iter=passes, batch_size=4, learning_rate=0.005, device=extractor.device,
         random_state=extractor.random_state, n_jobs=extractor.n_jobs,
     )  # fmt: skip
 
