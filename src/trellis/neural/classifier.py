@@ -15,6 +15,7 @@ from torch import nn
 from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray
 from trellis.errors import DataError
+from trellis.models.documentation import documented
 from trellis.models.log_linear import Dev
 from trellis.models.tabular import TabularModel
 from trellis.neural.encoders import check_scores_of
@@ -34,6 +35,7 @@ class RowNetwork(nn.Module):
         return (check_scores_of(self.body(batch), (len(batch), self.n_labels), "a score for each row and label"),)
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class NeuralClassifier(NeuralModel, TabularModel):
     """Classifier of rows over the scores of a network.
@@ -47,36 +49,6 @@ class NeuralClassifier(NeuralModel, TabularModel):
     inputs : callable or None, default=None
         Function that maps a batch to the argument (or a tuple of arguments) of the module. By default the rows, as one
         dense tensor.
-    solver : {"adamw", "lbfgs"}, default="adamw"
-        Optimiser: mini-batch steps, or L-BFGS on all data for small networks.
-    max_iter : int, default=50
-        Passes over the data from new parameters, or rounds of L-BFGS.
-    round_iter : int, default=5
-        Passes over the data in each later M-step of a learner.
-    learning_rate : float, default=0.01
-        Largest step size; it rises during warm-up and falls to 0 at the end.
-    batch_size : int, default=32
-        Number of rows per step.
-    weight_decay : float, default=0.01
-        Weight decay of AdamW.
-    l2 : float, default=0.0
-        Strength of a Gaussian prior on all parameters, 1 / σ²; part of the objective, unlike ``weight_decay``.
-    warmup : float, default=0.1
-        Share of the steps in which the step size rises.
-    clip : float, default=5.0
-        Largest norm of a gradient.
-    tol : float, default=1e-09
-        L-BFGS stops when the objective improves by less than this fraction.
-    device : str, default="cpu"
-        Where the network runs: "cpu", "cuda" or "cuda:0".
-    patience : int or None, default=None
-        With ``dev`` data, stop after this many passes without a better score.
-    random_state : int or None, default=0
-        Seed of dropout and of the order of rows.
-    n_jobs : int or None, default=None
-        Number of threads of inference; results do not depend on it. None means one thread and -1 all cores.
-    verbose : bool, default=False
-        Show progress.
 
     Attributes
     ----------
@@ -105,21 +77,10 @@ class NeuralClassifier(NeuralModel, TabularModel):
     labels: Sequence[Any] | int | None = None
     _: KW_ONLY
     inputs: Callable[[Batch], Any] | None = None
-    solver: str = "adamw"
     max_iter: int = 50
     round_iter: int = 5
     learning_rate: float = 0.01
-    batch_size: int = 32
-    weight_decay: float = 0.01
-    l2: float = 0.0
-    warmup: float = 0.1
-    clip: float = 5.0
     tol: float = 1e-9
-    device: str = "cpu"
-    patience: int | None = None
-    random_state: int | None = 0
-    n_jobs: int | None = None
-    verbose: bool = False
 
     form: ClassVar[CategoricalForm] = CategoricalForm()
 

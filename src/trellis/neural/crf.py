@@ -21,6 +21,7 @@ from trellis.data.corpus import Corpus
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError
+from trellis.models.documentation import documented
 from trellis.models.log_linear import Dev
 from trellis.models.sequence import Labels, SequenceModel, check_sentences
 from trellis.models.state import InnerHeader, SavedVocabulary, vocabulary_from_json, vocabulary_to_json
@@ -60,6 +61,7 @@ class ChainNetwork(nn.Module):
         return node, self.edge, self.start, self.stop
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class NeuralCRF(NeuralModel, SequenceModel):
     """Linear-chain CRF over the scores of a network.
@@ -77,36 +79,6 @@ class NeuralCRF(NeuralModel, SequenceModel):
         given the vectors of the tokens as one tensor, or the sentences as lists of words.
     ends : bool, default=True
         Learn scores of the first and the last label of a sentence.
-    solver : {"adamw", "lbfgs"}, default="adamw"
-        Optimiser: mini-batch steps, or L-BFGS on all data for small networks.
-    max_iter : int, default=20
-        Passes over the data from new parameters, or rounds of L-BFGS.
-    round_iter : int, default=3
-        Passes over the data in each later M-step of a learner.
-    learning_rate : float, default=0.002
-        Largest step size; it rises during warm-up and falls to 0 at the end.
-    batch_size : int, default=32
-        Number of sentences per step.
-    weight_decay : float, default=0.01
-        Weight decay of AdamW.
-    l2 : float, default=0.0
-        Strength of a Gaussian prior on all parameters, 1 / σ²; part of the objective, unlike ``weight_decay``.
-    warmup : float, default=0.1
-        Share of the steps in which the step size rises.
-    clip : float, default=5.0
-        Largest norm of a gradient.
-    tol : float, default=1e-07
-        L-BFGS stops when the objective improves by less than this fraction.
-    device : str, default="cpu"
-        Where the network runs: "cpu", "cuda" or "cuda:0".
-    patience : int or None, default=None
-        With ``dev`` data, stop after this many passes without a better score.
-    random_state : int or None, default=0
-        Seed of new parameters, of dropout and of the order of sentences.
-    n_jobs : int or None, default=None
-        Number of threads of inference; results do not depend on it. None means one thread and -1 all cores.
-    verbose : bool, default=False
-        Show progress.
 
     Attributes
     ----------
@@ -135,21 +107,6 @@ class NeuralCRF(NeuralModel, SequenceModel):
     _: KW_ONLY
     inputs: Callable[[Batch], Any] | None = None
     ends: bool = True
-    solver: str = "adamw"
-    max_iter: int = 20
-    round_iter: int = 3
-    learning_rate: float = 0.002
-    batch_size: int = 32
-    weight_decay: float = 0.01
-    l2: float = 0.0
-    warmup: float = 0.1
-    clip: float = 5.0
-    tol: float = 1e-7
-    device: str = "cpu"
-    patience: int | None = None
-    random_state: int | None = 0
-    n_jobs: int | None = None
-    verbose: bool = False
 
     form: ClassVar[ChainForm] = ChainForm()
     learned_names = _CRFHeader

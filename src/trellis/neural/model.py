@@ -26,47 +26,38 @@ from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine, Placed
 from trellis.errors import DataError, UnknownNameError
 from trellis.models.estimator import generator
-from trellis.models.lbfgs import Descent, GaussianPrior, Objective, check_l2, minimise
+from trellis.models.lbfgs import Descent, GaussianPrior, Objective, minimise
 from trellis.models.log_linear import Dev
-from trellis.models.saving import SavedEstimator, from_archive, missing_function, to_archive
+from trellis.models.saving import from_archive, missing_function, to_archive
 from trellis.neural.encoders import Encoder, GivenModule, encoder_of
 from trellis.neural.forms import Form
 from trellis.neural.functions import as_array, log_partition
+from trellis.neural.settings import NetworkSettings
 from trellis.neural.targets import NeuralStatistics, Targets, groups_of, mini_batches
 from trellis.neural.training import Steps, supervised
+from trellis.neural.weights import (
+    as_vector,
+    changing_parameters,
+    gradient_of,
+    reset_modules,
+    set_vector,
+    trained_parameters,
+)
 from trellis.structures import Structure
 
-SOLVERS = ("adamw", "lbfgs")
 PIECE = 64
 """Instances that the network scores at once."""
 
 
-class NeuralModel(SavedEstimator):
+class NeuralModel(NetworkSettings):
     """What models whose scores come from a network have in common; subclasses bring a structure and its ``encode``.
 
     A subclass has the methods ``_network`` (what turns the encoder's vectors into scores) and ``_structure``.
     """
 
-    module: Any
-    solver: str
-    max_iter: int
-    round_iter: int
-    learning_rate: float
-    batch_size: int
-    weight_decay: float
-    l2: float
-    warmup: float
-    clip: float
-    tol: float
-    device: str
-    patience: int | None
-    random_state: int | None
-    verbose: bool
-
     discriminative: ClassVar[bool] = True
     rises: ClassVar[bool] = False
     title: ClassVar[str] = "training the network"
-    not_saved = (*SavedEstimator.not_saved, "module", "device", "patience")
     form: ClassVar[Form]
     label_names_: Vocabulary
     encode: Any
@@ -95,10 +86,6 @@ class NeuralModel(SavedEstimator):
         self.encoder_ = None if encoder is None else encoder.learned_from(batch)
         self.reset()
 
-    def _encoder(self) -> Any:
-        """The module, or the encoder that its name stands for here."""
-        return self.module
-
     def _inputs(self) -> Callable[[Batch], Any] | None:
         """What makes the arguments of a module of one's own."""
         return None
@@ -117,15 +104,6 @@ class NeuralModel(SavedEstimator):
         """Make this the model's network. Networks that other models share are never changed."""
         self.net_, self.version_, self.fresh_ = net.to(self._device()), object(), fresh
         net.eval()
-
-    def _device(self) -> Any:
-        try:
-            device = torch.device(self.device)
-        except RuntimeError:
-            raise DataError(f"device must be 'cpu', 'cuda' or 'cuda:0', got {self.device!r}") from None
-        if device.type == "cuda" and not torch.cuda.is_available():
-            raise DataError(f"device={self.device!r} needs a GPU that PyTorch can use, and there is none: use 'cpu'")
-        return device
 
     def _seeded(self, seed: int | None) -> Any:
         """A context in which PyTorch draws from this seed, and after which it draws on as before."""
@@ -147,7 +125,7 @@ class NeuralModel(SavedEstimator):
         forked = self._seeded(int(rng.integers(2**31)))
         try:
             net = copy.deepcopy(self.net_)
-            _reset_modules(net)
+            reset_modules(net)
             with torch.no_grad():
                 for one in net.parameters(recurse=False):
                     one.normal_(0.0, 0.1 * scale)
@@ -239,20 +217,20 @@ class NeuralModel(SavedEstimator):
 
     def log_prior(self) -> float:
         """−(l2 / 2) ‖θ‖² over the parameters that are trained."""
-        return -0.5 * self.l2 * sum(float((one.detach().double() ** 2).sum()) for one in _trained(self.net_))
+        return -0.5 * self.l2 * sum(float((one.detach().double() ** 2).sum()) for one in trained_parameters(self.net_))
 
     # parameters
 
     def parameters(self) -> dict[str, Any]:
         """Arrays of the parameters that training changes."""
         self._check_fitted()
-        return {name: one.detach().cpu().numpy().copy() for name, one in _changing(self.net_).items()}
+        return {name: one.detach().cpu().numpy().copy() for name, one in changing_parameters(self.net_).items()}
 
     def set_parameters(self, parameters: Mapping[str, Any]) -> None:
         """Take parameters of the form that :meth:`parameters` gives."""
         net = copy.deepcopy(self.net_)
         with torch.no_grad():
-            for name, one in _changing(net).items():
+            for name, one in changing_parameters(net).items():
                 if name not in parameters:
                     raise UnknownNameError("parameter", name, parameters)
                 given = torch.from_numpy(np.array(parameters[name]))
@@ -266,12 +244,12 @@ class NeuralModel(SavedEstimator):
     @property
     def weights_(self) -> FloatArray:
         """All parameters that are trained (n_weights,)."""
-        return _flat(_trained(self.net_))
+        return as_vector(trained_parameters(self.net_))
 
     def at(self, weights: FloatArray) -> Self:
         """The model at other weights."""
         made, net = copy.copy(self), copy.deepcopy(self.net_)
-        _fill(net, weights)
+        set_vector(net, weights)
         made._take(net)
         return made
 
@@ -282,7 +260,7 @@ class NeuralModel(SavedEstimator):
         for part in mini_batches(targets, self.form, PIECE, None):
             tensors = net(part.batch)
             linear = zip(tensors, self._linear(part, tensors), strict=True)
-            found += _gradient(sum((one * target).sum() for one, target in linear), net)
+            found += gradient_of(sum((one * target).sum() for one, target in linear), net)
         return found
 
     def loss(self, statistics: NeuralStatistics, shards: Sequence[Placed[Any]]) -> Objective:
@@ -291,11 +269,11 @@ class NeuralModel(SavedEstimator):
         net.eval()
 
         def value_and_gradient(weights: FloatArray) -> tuple[float, FloatArray]:
-            _fill(net, weights)
+            set_vector(net, weights)
             value, gradient = 0.0, np.zeros(len(weights))
             for part in mini_batches(targets, self.form, PIECE, None):
                 own = self.likelihood_loss(net, part)
-                gradient += _gradient(own, net)
+                gradient += gradient_of(own, net)
                 value += float(own.detach())
             return value, gradient
 
@@ -363,70 +341,9 @@ class NeuralModel(SavedEstimator):
         net.load_state_dict({name: torch.from_numpy(one) for name, one in checked.items()})
         self._take(net)
 
-    def _check_network(self) -> None:
-        """Refuse settings of training that have no meaning."""
-        if self.solver not in SOLVERS:
-            raise UnknownNameError("solver", self.solver, SOLVERS)
-        check_l2(self.l2)
-        self._check_whole(max_iter=1, round_iter=1, batch_size=1, patience=1, random_state=0)
-        self._check_within(learning_rate=(1e-300, np.inf), weight_decay=(0.0, np.inf), warmup=(0.0, 1.0))
-        self._check_within(clip=(1e-300, np.inf), tol=(0.0, np.inf))
-        if not hasattr(self, "encoder_"):
-            encoder = encoder_of(self._encoder())  # refuses a name that is none
-            if encoder is not None:
-                encoder.check_settings()
-        self._device()
-
 
 def chain_groups(model: NeuralModel, batch: Batch, n_labels: int) -> IntArray:
     """The groups of a batch whose instances share a matrix of transitions in its statistics."""
     largest = max(model.batch_size, 1)
     found: IntArray = batch.remembered(("groups", largest), lambda: groups_of(batch.offsets, n_labels, largest))
     return found
-
-
-def _trained(net: Any) -> list[Any]:
-    return [one for one in net.parameters() if one.requires_grad]
-
-
-def _changing(net: Any) -> dict[str, Any]:
-    """Parameters that are trained, and buffers of floating numbers that training moves, by name."""
-    found = {name: one for name, one in net.named_parameters() if one.requires_grad}
-    kept = net.state_dict(keep_vars=True)
-    frozen = {name for name, one in net.named_parameters() if not one.requires_grad}
-    return {
-        name: one
-        for name, one in kept.items()
-        if name in found or (name not in frozen and one.is_floating_point() and not name.endswith("fixed"))
-    }
-
-
-def _flat(tensors: Sequence[Any]) -> FloatArray:
-    none = [np.zeros(0)]
-    return np.concatenate(none + [one.detach().cpu().double().numpy().ravel() for one in tensors])
-
-
-def _fill(net: Any, weights: FloatArray) -> None:
-    at = 0
-    with torch.no_grad():
-        for one in _trained(net):
-            own = torch.from_numpy(weights[at : at + one.numel()]).reshape(one.shape)
-            one.copy_(own)
-            at += one.numel()
-
-
-def _gradient(value: Any, net: Any) -> FloatArray:
-    """d value / d weights (n_weights,)."""
-    trained = _trained(net)
-    found = torch.autograd.grad(value, trained, allow_unused=True)
-    return _flat([torch.zeros_like(w) if g is None else g for w, g in zip(trained, found, strict=True)])
-
-
-def _reset_modules(net: Any) -> None:
-    """Draw new parameters where modules know how, but for those that are marked ``pretrained``."""
-    if getattr(net, "pretrained", False):
-        return
-    if callable(getattr(net, "reset_parameters", None)):
-        net.reset_parameters()
-    for child in net.children():
-        _reset_modules(child)

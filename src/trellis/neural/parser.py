@@ -22,6 +22,7 @@ from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError
+from trellis.models.documentation import documented
 from trellis.models.log_linear import Dev
 from trellis.models.state import InnerHeader, SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.models.tree_model import MOST_WORDS, Heads, TreeModel
@@ -123,6 +124,7 @@ class ArcNetwork(nn.Module):
         return self.relations.given(children, heads)
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class NeuralParser(NeuralModel, TreeModel):
     """Dependency parser with biaffine scores of arcs and relations over an encoder.
@@ -141,36 +143,6 @@ class NeuralParser(NeuralModel, TreeModel):
         Exactly one word is attached to the root.
     projective : bool, default=False
         Arcs must not cross.
-    solver : {"adamw", "lbfgs"}, default="adamw"
-        Optimiser: mini-batch steps, or L-BFGS on all data for small networks.
-    max_iter : int, default=30
-        Passes over the data from new parameters, or rounds of L-BFGS.
-    round_iter : int, default=3
-        Passes over the data in each later M-step of a learner.
-    learning_rate : float, default=0.002
-        Largest step size; it rises during warm-up and falls to 0 at the end.
-    batch_size : int, default=32
-        Number of sentences per step.
-    weight_decay : float, default=0.0
-        Weight decay of AdamW.
-    l2 : float, default=0.0
-        Strength of a Gaussian prior on all parameters, 1 / σ²; part of the objective, unlike ``weight_decay``.
-    warmup : float, default=0.05
-        Share of the steps in which the step size rises.
-    clip : float, default=5.0
-        Largest norm of a gradient.
-    tol : float, default=1e-07
-        L-BFGS stops when the objective improves by less than this fraction.
-    device : str, default="cpu"
-        Where the network runs: "cpu", "cuda" or "cuda:0".
-    patience : int or None, default=None
-        With ``dev`` data, stop after this many passes without a better score.
-    random_state : int or None, default=0
-        Seed of new parameters, of dropout and of the order of sentences.
-    n_jobs : int or None, default=None
-        Number of threads of inference; results do not depend on it. None means one thread and -1 all cores.
-    verbose : bool, default=False
-        Show progress.
 
     Attributes
     ----------
@@ -206,21 +178,9 @@ class NeuralParser(NeuralModel, TreeModel):
     dropout: float = 0.33
     single_root: bool = True
     projective: bool = False
-    solver: str = "adamw"
     max_iter: int = 30
-    round_iter: int = 3
-    learning_rate: float = 0.002
-    batch_size: int = 32
     weight_decay: float = 0.0
-    l2: float = 0.0
     warmup: float = 0.05
-    clip: float = 5.0
-    tol: float = 1e-7
-    device: str = "cpu"
-    patience: int | None = None
-    random_state: int | None = 0
-    n_jobs: int | None = None
-    verbose: bool = False
 
     title = "learning trees"
     learned_names = _ParserHeader
