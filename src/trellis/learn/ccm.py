@@ -25,7 +25,7 @@ from trellis.constraints import Constraint, Rule
 from trellis.constraints.penalties import with_penalties
 from trellis.data.storage import bytes_of
 from trellis.engine.compiling import compile_ahead
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError
 from trellis.learn.expectation import ProjectedStep, SolverSettings
 from trellis.learn.learner import Dev, SearchingLearner
 from trellis.loop.schedule import gamma_at
@@ -154,8 +154,7 @@ class CCM(SearchingLearner):
         return 1.0 if self.method in ("em", "pr") else -np.inf
 
     def _check_settings(self, dev: Any = None) -> None:
-        if self.method not in METHODS:
-            raise UnknownNameError("method", self.method, METHODS)
+        self._check_names(method=METHODS)
         self._check_learner(dev)
         bytes_of(self.memory)
         self._check_whole(max_iter=0, k_best=1, max_evaluations=1, random_state=0)

@@ -30,7 +30,7 @@ from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray
 from trellis.engine import Placed
 from trellis.engine.compiling import compile_ahead
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError
 from trellis.learn.expectation import ProjectedStep, SolverSettings
 from trellis.learn.learner import ProjectedLearner
 from trellis.learn.targets import DISTANCES, check_targets, distances, multipliers
@@ -306,14 +306,10 @@ class GE(ProjectedLearner):
         return GAMMAS[self.method] if constrained else 1.0
 
     def _check_settings(self, dev: Any = None) -> None:
-        if self.method not in GAMMAS:
-            raise UnknownNameError("method", self.method, GAMMAS)
-        if self.distance is not None and self.distance not in DISTANCES:
-            raise UnknownNameError("distance", self.distance, DISTANCES)
+        self._check_names(method=GAMMAS, distance=DISTANCES)
         if self.distance is not None and self.method != "ge":
             raise DataError(f"distance requires method 'ge'; for {self.method!r} give every target its own penalty")
-        if self.start not in STARTS:
-            raise UnknownNameError("start", self.start, STARTS)
+        self._check_names(start=STARTS)
         self._check_learner(dev)
         if not hasattr(self.model, "lower") and getattr(self.model, "emissions", "table") == "table":
             raise DataError(

@@ -22,7 +22,7 @@ from trellis.constraints import Constraint, Rule
 from trellis.data.batch import Batch
 from trellis.data.files import FilePath
 from trellis.engine.compiling import compile_ahead
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError
 from trellis.learn.expectation import ProjectedStep, SolverSettings
 from trellis.learn.learner import Dev, ProjectedLearner
 from trellis.learn.online import StepwiseStep
@@ -197,8 +197,7 @@ class UEM(ProjectedLearner):
     # checks
 
     def _check_settings(self, dev: Any = None) -> None:
-        if self.start not in STARTS:
-            raise UnknownNameError("start", self.start, STARTS)
+        self._check_names(start=STARTS)
         self._check_learner(dev)
         self._check_whole(n_init=1, max_iter=1, patience=1, online=1, max_evaluations=1, few_dual_steps=1)
         self._check_whole(checkpoint_every=1, random_state=0)

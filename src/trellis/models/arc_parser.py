@@ -32,7 +32,7 @@ from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Additive
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError
 from trellis.loop import ArrayState, Step, StepResult
 from trellis.models.arc_keys import text_of
 from trellis.models.documentation import documented
@@ -253,8 +253,7 @@ class ArcParser(TreeModel, LogLinearModel):
         if self.bits > 26:
             raise DataError(f"bits must be at most 26, got {self.bits}")
         self._check_within(l2=(0.0, np.inf), tol=(0.0, np.inf), learning_rate=(1e-300, 1e300))
-        if self.solver not in SOLVERS:
-            raise UnknownNameError("solver", self.solver, SOLVERS)
+        self._check_names(solver=SOLVERS)
 
 
 LEAST = 1e-3

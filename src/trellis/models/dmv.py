@@ -29,7 +29,7 @@ from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Additive, Engine
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError
 from trellis.models import dirichlet
 from trellis.models.documentation import documented
 from trellis.models.inference import BestOutputs
@@ -125,8 +125,7 @@ class DMV(TreeModel):
         for name in ("root_prior", "child_prior", "stop_prior"):
             dirichlet.check_prior(name, getattr(self, name), variational=self.variational)
         self._check_within(harmonic=(0.0, 1e9), smoothing=(0.0, 1.0))
-        if self.decoding not in DECODINGS:
-            raise UnknownNameError("decoding", self.decoding, DECODINGS)
+        self._check_names(decoding=DECODINGS)
 
     # the four verbs
 

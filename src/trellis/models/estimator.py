@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from functools import cache
 from math import inf
 from numbers import Integral, Real
@@ -108,6 +108,13 @@ class Estimator:
                 continue
             if not fits(_as_python(value), own[name]):
                 raise DataError(f"{name} must be {_in_words(own[name])}, got {value!r:.80}")
+
+    def _check_names(self, **known: Collection[str]) -> None:
+        """Refuse arguments that are none of the names; None passes."""
+        for name, names in known.items():
+            value = getattr(self, name)
+            if value is not None and value not in names:
+                raise UnknownNameError(name, value, names)
 
     def _check_whole(self, **least: int) -> None:
         """Refuse arguments that are no whole numbers, or smaller than said; None passes."""

@@ -20,7 +20,7 @@ from trellis.data.files import FilePath, check_writable
 from trellis.data.fingerprint import fingerprint
 from trellis.data.ragged import FloatArray
 from trellis.engine import Engine, Piece, Placed, engine_for, place_batch, threads_for
-from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
+from trellis.errors import ConvergenceWarning, DataError
 from trellis.loop import ArrayState, Loop, Settings, Step, StepResult
 from trellis.loop.checkpoint import Checkpoint
 from trellis.models.lbfgs import AdaGrad, Descent, GaussianPrior, Objective, check_l2, descend, minimise
@@ -225,8 +225,7 @@ class LogLinearModel(SavedEstimator):
 
     def _check_training(self) -> None:
         check_l2(self.l2)
-        if self.solver not in SOLVERS:
-            raise UnknownNameError("solver", self.solver, SOLVERS)
+        self._check_names(solver=SOLVERS)
         self._check_whole(max_iter=1, batch_size=1, random_state=0, patience=1, checkpoint_every=1)
         self._check_within(tol=(0.0, np.inf), learning_rate=(1e-300, np.inf))
 

@@ -18,7 +18,7 @@ from torch import nn
 
 from trellis.data.arrays import check_arrays
 from trellis.data.batch import Batch
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError
 from trellis.neural.encoders import Encoder, sentences_of
 
 POOLINGS = ("first", "mean")
@@ -104,8 +104,7 @@ class Pretrained(Encoder):
             raise DataError("the configuration of its transformer is not a table")
 
     def _check_settings(self) -> None:
-        if self.pooling not in POOLINGS:
-            raise UnknownNameError("pooling", self.pooling, POOLINGS)
+        self._check_names(pooling=POOLINGS)
         self._check_whole(longest=8)
         self._check_within(learning_rate=(0.0, 1.0))
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError
 from trellis.models.lbfgs import check_l2
 from trellis.models.saving import SavedEstimator
 from trellis.neural.encoders import encoder_of
@@ -88,8 +88,7 @@ class NetworkSettings(SavedEstimator):
 
     def _check_network(self) -> None:
         """Refuse settings of training that have no meaning."""
-        if self.solver not in SOLVERS:
-            raise UnknownNameError("solver", self.solver, SOLVERS)
+        self._check_names(solver=SOLVERS)
         check_l2(self.l2)
         self._check_whole(max_iter=1, round_iter=1, batch_size=1, patience=1, random_state=0)
         self._check_within(learning_rate=(1e-300, np.inf), weight_decay=(0.0, np.inf), warmup=(0.0, 1.0))

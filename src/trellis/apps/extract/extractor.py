@@ -30,6 +30,7 @@ from trellis.constraints.expression import Written
 from trellis.constraints.penalties import check_penalties
 from trellis.constraints.rules.features import TextFeature
 from trellis.data.annotations import labelled_by_spans
+from trellis.data.arrays import split_arrays
 from trellis.data.batch import Batch
 from trellis.data.bio import Labels, split_bio
 from trellis.data.checks import check_names
@@ -42,21 +43,14 @@ from trellis.data.storage import Storage
 from trellis.data.tokens import WORDS, TextLike, as_documents, each_document
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine.compiling import compile_ahead
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError
 from trellis.learn.ccm import CCM, METHODS
 from trellis.loop.history import History
 from trellis.models import CRF, HMM, SemiCRF
 from trellis.models.documentation import documented
 from trellis.models.features import FeatureFunction
 from trellis.models.inference import Inference
-from trellis.models.saving import (
-    SavedEstimator,
-    from_archive,
-    known_class,
-    members_from_archive,
-    members_to_archive,
-    to_archive,
-)
+from trellis.models.saving import SavedEstimator, from_archive, members_to_archive, to_archive
 from trellis.models.semi_crf import codes_of
 from trellis.models.state import InnerHeader
 from trellis.models.views import Views
@@ -374,11 +368,8 @@ class Extractor(SavedEstimator):
         self.classes_of_words_ = WordClasses(frozenset(names["common"]))
         # an HMM is what is left where there was nothing to learn a CRF from
         kinds: list[Any] = [CRF if self.model_kind is None else MODEL_KINDS[self.model_kind], HMM]
-        own, others = arrays, dict[str, NDArray[Any]]()
-        if "network" in names:
-            own = {name: array for name, array in arrays.items() if not name.startswith("network_")}
-            others = {name: array for name, array in arrays.items() if name.startswith("network_")}
-        model: Any = from_archive(names["model"], own, tuple(kinds))
+        own = split_arrays(arrays, ["network_", ""] if "network" in names else [""])
+        model: Any = from_archive(names["model"], own[""], tuple(kinds))
         self.kind_ = self.model_kind or ("semi-crf" if isinstance(model, SemiCRF) else "crf")
         if model.label_names_ != self.label_names_:
             raise DataError(f"the labels of the model in it must be {list(self.label_names_)}, but are not")
@@ -387,8 +378,7 @@ class Extractor(SavedEstimator):
         if isinstance(model, SemiCRF):
             model.boundaries = boundary_features
         if "network" in names:
-            network = members_from_archive(names, others, {"network": known_class("NeuralCRF")})["network"]
-            model = Views([model, network])
+            model = Views([model, from_archive(names["network"], own["network_"], ("NeuralCRF",))])
             model._check_labels()
         penalties = check_penalties(names["penalties"], named(self.constraints_))
         self.ccm_ = CCM(model, self.constraints_, method=self.method_, beam=self.beam, n_jobs=self.n_jobs)
@@ -397,13 +387,11 @@ class Extractor(SavedEstimator):
         self.ccm_.history_ = History.from_json(names["history"])
 
     def _check_settings(self) -> None:
-        if self.model_kind is not None and self.model_kind not in MODEL_KINDS:
-            raise UnknownNameError("model_kind", self.model_kind, MODEL_KINDS)
+        self._check_names(model_kind=MODEL_KINDS)
         if self.encoder is not None:
             if self.model_kind not in (None, "crf"):
                 raise DataError(f"an encoder scores the labels of a CRF: leave out model_kind={self.model_kind!r}")
             new_network(self, ["label"]).check_settings()
-        if self.method is not None and self.method not in METHODS:
-            raise UnknownNameError("method", self.method, METHODS)
+        self._check_names(method=METHODS)
         self._check_whole(max_iter=0, k_best=1, beam=1, min_count=1, random_state=0)
         self._check_within(beam=(1, WIDEST_BEAM), beta=(0.0, 1.0), smoothing=(0.0, np.inf), gamma=(0.0, np.inf))

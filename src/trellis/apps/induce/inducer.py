@@ -161,9 +161,7 @@ class Inducer(Estimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from sentences (strings of words, lists of them, or a Corpus); ``y`` labels some, None for the others.
 
-        Sentences without ``y`` may come one by one: only the numbers of their words are kept.
-
-        Labelled sentences make the start; without any the start is random.
+        Without ``y``, sentences may come one by one. Without labels, the start is random.
         """
         self._check_types()
         self._check_settings()
@@ -172,21 +170,15 @@ class Inducer(Estimator):
         model = HMM(**self._hmm_settings(X))
         given = model.encode(X, y, fit=True)
         self._begin(model, given)
-        training = Training(
-            model, given if self.keep_labels else given.with_labels(None), engine_for(self.n_jobs, self.engine),
-            unlabelled_weight=self.unlabelled_weight,
-        )  # fmt: skip
+        given = given if self.keep_labels else given.with_labels(None)
+        engine = engine_for(self.n_jobs, self.engine)
+        training = Training(model, given, engine, unlabelled_weight=self.unlabelled_weight)
         constraints = self._constraints()
         plain = self.max_iter
         if constraints:
             most = 3 * self.max_iter // 4
-            plain = (
-                self.em_iter
-                if self.em_iter is not None
-                else min(EM_ROUNDS, most)
-                if self.emissions_ == "table"
-                else most
-            )
+            usual = min(EM_ROUNDS, most) if self.emissions_ == "table" else most
+            plain = usual if self.em_iter is None else self.em_iter
         rounds: list[Round] = []
         duals = None
         step = ProjectedStep(training, (), likelihood=False)
@@ -215,10 +207,8 @@ class Inducer(Estimator):
         self._check_fitted()
         words, names = self._batch.column("word"), self.model_.label_names_.names
         for low, high in pairwise(self._batch.offsets.tolist()):
-            states = self._states[low:high].tolist()
-            yield Document(
-                tuple(words.vocabulary.decode(words.codes[low:high].tolist())), tuple(names[k] for k in states)
-            )
+            tokens = words.vocabulary.decode(words.codes[low:high].tolist())
+            yield Document(tuple(tokens), tuple(names[k] for k in self._states[low:high].tolist()))
 
     @property
     def posterior_states(self) -> LabelArray:
@@ -335,18 +325,12 @@ class Inducer(Estimator):
         return settings
 
     def _check_settings(self) -> None:
-        if self.method not in METHODS:
-            raise UnknownNameError("method", self.method, METHODS)
-        if self.ascent is not None and self.ascent not in ASCENTS:
-            raise UnknownNameError("ascent", self.ascent, ASCENTS)
+        self._check_names(method=METHODS, ascent=ASCENTS)
         if self.ascent == "gradient" and self.emissions_ == "table":
             raise DataError("ascent='gradient' requires emissions='features': set it, or use ascent='em'")
         if self.ascent == "gradient" and self.gamma == 0:
             raise DataError("at gamma=0 the objective has no gradient: use ascent='em'")
-        if self.start not in STARTS:
-            raise UnknownNameError("start", self.start, STARTS)
-        if self.decoding not in DECODINGS:
-            raise UnknownNameError("decoding", self.decoding, DECODINGS)
+        self._check_names(start=STARTS, decoding=DECODINGS)
         if self.emission_prior is not None and self.emissions_ != "table":
             raise DataError("emission_prior requires emissions='table': feature weights are regularized by l2")
         if self.method != "sparse" and self.strength not in (0.0, type(self).strength):
@@ -368,8 +352,7 @@ class Inducer(Estimator):
 
 @dataclass(frozen=True)
 class _Read:
-    """States of a shard, and the largest posteriors of the words in it: posteriors of the whole text are never in
-    memory together."""
+    """States of a shard, and the largest posteriors of its words: those of all tokens are never in memory together."""
 
     viterbi: bool
     n_labels: int

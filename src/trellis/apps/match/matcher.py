@@ -31,7 +31,7 @@ from trellis.constraints import read_rules
 from trellis.data.document import Document
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.data.tokens import tokenise
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError
 from trellis.learn.margin.indirect import both_signs, signs
 from trellis.learn.margin.lclr import LCLR, METHODS
 from trellis.learn.margin.negatives import random_pairs
@@ -314,10 +314,7 @@ class Matcher(SavedEstimator):
         return [_graph(tree) for tree in self.parser.predict(tagged)]
 
     def _check_settings(self) -> None:
-        if self.kind not in KINDS:
-            raise UnknownNameError("kind", self.kind, KINDS)
-        if self.method not in METHODS:
-            raise UnknownNameError("method", self.method, METHODS)
+        self._check_names(kind=KINDS, method=METHODS)
         self._check_whole(negatives=1)
         if (self.parser is None) != (self.tagger is None):
             raise DataError("a parser needs tagged words: give a parser and a tagger, or neither")

@@ -45,7 +45,7 @@ from trellis.data.document import Document
 from trellis.data.tokens import as_documents
 from trellis.engine import Piece, engine_for, shards_of
 from trellis.engine.engine import summed
-from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
+from trellis.errors import ConvergenceWarning, DataError
 from trellis.learn import UEM
 from trellis.loop import ArrayState, History, Loop, Settings, Step, StepResult
 from trellis.models.arc_parser import ArcParser
@@ -262,8 +262,7 @@ class Transfer(TreeTask):
         return parser.fit([pair.source for pair in pairs], [pair.heads for pair in pairs])
 
     def _check_settings(self) -> None:
-        if self.model not in ROUNDS:
-            raise UnknownNameError("model", self.model, ROUNDS)
+        self._check_names(model=ROUNDS)
         self._check_whole(
             max_iter=1, steps=1, longest=2, max_pairs=1, passes=1, orders=1, bits=4, min_count=1, source_passes=1
         )

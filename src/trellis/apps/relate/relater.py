@@ -21,7 +21,7 @@ from trellis.data.files import FilePath, text_of
 from trellis.data.related import SentenceLike, as_related, is_labelled
 from trellis.engine import engine_for, threads_for
 from trellis.engine.compiling import compile_ahead
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError
 from trellis.learn.codl import CoDL
 from trellis.learn.training import Training
 from trellis.learn.uem import UEM
@@ -281,8 +281,7 @@ class Relater(SavedEstimator):
         if not isinstance(self.tagger, Tagger | None):
             raise DataError(f"tagger must be a Tagger, got {self.tagger!r:.80}")
         self._check_within(gamma=(0.0, np.inf), l2=(0.0, np.inf), unlabelled_weight=(0.0, np.inf))
-        if self.method not in METHODS:
-            raise UnknownNameError("method", self.method, METHODS)
+        self._check_names(method=METHODS)
 
 
 def _counted(rule: CountsLike, shares: Mapping[str, float], within: Mapping[str, float] | None) -> CountsLike:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from trellis.data.arrays import ArrayOf
 from trellis.data.ragged import FloatArray, IntArray
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError
 from trellis.learn.margin.indirect import IndirectLearner, signs
 from trellis.learn.margin.scorer import sizes_of
 from trellis.models.documentation import documented
@@ -115,8 +115,7 @@ class LCLR(IndirectLearner):
 
     def _check_settings(self, dev: Any = None) -> None:
         super()._check_settings(dev)
-        if self.method not in METHODS:
-            raise UnknownNameError("method", self.method, METHODS)
+        self._check_names(method=METHODS)
 
     def predict(self, X: Any, *, constrained: bool = True) -> IntArray:
         """The answers, −1 or +1."""

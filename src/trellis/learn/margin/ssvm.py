@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 
 from trellis.engine.compiling import compile_ahead
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError
 from trellis.learn.margin.cutting_plane import Weights
 from trellis.learn.margin.exponentiated import ExponentiatedStep
 from trellis.learn.margin.learner import NONE, MarginLearner, solver_of
@@ -113,8 +113,7 @@ class SSVM(MarginLearner):
         super()._check_settings(dev)
         self._check_within(C=(1e-300, np.inf), tol=(0.0, np.inf))
         power = self._check_loss(self.loss)
-        if self.method not in METHODS:
-            raise UnknownNameError("method", self.method, METHODS)
+        self._check_names(method=METHODS)
         if self.method == "exponentiated-gradient" and (power == 2 or self.constraints):
             raise DataError(
                 "exponentiated gradient is for loss='hinge' without constraints, since it sums over all outputs: use "

@@ -37,7 +37,7 @@ from trellis.data.checks import check_list, sides_of
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.data.weights import check_sample_weight
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError
 from trellis.models.matching.pair_model import Pair, PairBatch, PairModel
 from trellis.models.matching.word_pairs import LIKENESS, Commonness, Named, PairDescription, Relations, SentenceGraph
 from trellis.models.matching.wordnet import WordNet, find_wordnet
@@ -192,8 +192,7 @@ class GraphPairs(PairModel):
 
     def _check_settings(self) -> None:
         self._check_whole(min_count=1)
-        if self.first_guess not in GUESSES:
-            raise UnknownNameError("first_guess", self.first_guess, GUESSES)
+        self._check_names(first_guess=GUESSES)
 
     def _name(self, named: Sequence[Named]) -> None:
         counts: dict[str, int] = dict.fromkeys(GUESSED, self.min_count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -89,7 +89,8 @@ def train(
     if not labelled and not unlabelled:
         raise DataError("there is nothing to learn from: give --labelled few.tsv, --unlabelled text.txt, or both")
     columns: dict[str, Any] = {"word_column": word_column, "tokeniser": parsed.tokeniser}
-    few = [t for path in labelled or () for t in read_labelled(path, label_column=label_column, **columns)]
+    few = _labelled_texts(labelled or (), label_column=label_column, **columns)
+    warn_of_tokens(few, parsed.tokeniser, rules)
     n_many = 0
 
     def many() -> Iterator[Document]:
@@ -100,13 +101,6 @@ def train(
                 yield text
 
     judged = None if dev is None else read_labelled(dev, label_column=label_column, **columns)
-    if few and all(set(t.labels or (None,)) == {None} for t in few):
-        raise DataError(
-            f"{', '.join(labelled or ())}: no label is filled in. Replace each `_` by a label, in at least a few texts"
-        )
-    if labelled and not few:
-        raise DataError(f"{', '.join(labelled)}: there is no text in it")
-    warn_of_tokens(few, parsed.tokeniser, rules)
     if tune is None:
         extractor.fit(few, unlabelled=many(), dev=judged)
     else:
@@ -132,6 +126,20 @@ def train(
     _tell_of_partly_labelled(few)
     _warn_of_unseen(extractor.label_names_.names, few)
     _tell_of_rules(parsed, few, extractor.label_names_, quiet)
+
+
+def _labelled_texts(paths: Sequence[str], **columns: Any) -> list[Document]:
+    """The texts of the files, of which some must have labels."""
+    from trellis.data.text_files import read_labelled
+
+    few = [text for path in paths for text in read_labelled(path, **columns)]
+    if few and all(set(t.labels or (None,)) == {None} for t in few):
+        raise DataError(
+            f"{', '.join(paths)}: no label is filled in. Replace each `_` by a label, in at least a few texts"
+        )
+    if paths and not few:
+        raise DataError(f"{', '.join(paths)}: there is no text in it")
+    return few
 
 
 def _tell_of_rules(rules: RulesFile, few: list[Document], names: Vocabulary, quiet: bool) -> None:
