@@ -88,11 +88,20 @@ def test_both_directions_and_their_union_in_one_run(folder, tmp_path, capfd):
     assert capfd.readouterr().out == (folder / "posterior").read_text()
 
 
-def test_fast_aligns_parameters_are_not_taken_for_a_place_to_write(folder, tmp_path, capfd):
+@pytest.mark.parametrize("option", ["-f", "-r", "-o"])
+def test_only_files_of_links_are_replaced(option, folder, tmp_path, capfd):
     (tmp_path / "params").write_text("the\tle\t-0.1\n")
-    assert run("align", "-i", folder / "st", "-f", tmp_path / "params", *QUICK) == 2
+    assert run("align", "-i", folder / "st", option, tmp_path / "params", *QUICK) == 2
     assert "would overwrite a file that does not contain links" in capfd.readouterr().err
     assert (tmp_path / "params").read_text() == "the\tle\t-0.1\n"
+
+
+@pytest.mark.parametrize("form", ["pharaoh", "one-based", "words", "json", "scores"])
+@pytest.mark.parametrize("name", ["links", "links.gz"])
+def test_links_of_an_earlier_run_are_replaced(form, name, folder, tmp_path):
+    how = [f"--{form}"] if form in ("json", "scores") else ["--format", form]
+    for _ in range(2):
+        assert run("align", "-i", folder / "st", "-o", tmp_path / name, *how, *QUICK) == 0
 
 
 ANSWERED = {

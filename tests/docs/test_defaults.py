@@ -99,5 +99,5 @@ def test_what_help_says_of_defaults_is_true():
 
     said = {f"{name} --{option.name}": option.help or "" for name, one in COMMANDS.items() for option in one.params}
     assert f"Default: {THRESHOLD:g}" in said["align --threshold"]
-    assert f"with a table {EM_ROUNDS} at most" in said["induce --em_iter"]
+    assert f"with a table at most {EM_ROUNDS}" in said["induce --em_iter"]
     assert "Default: 1; vb: 0.1" in said["induce --emission_prior"]

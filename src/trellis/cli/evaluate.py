@@ -52,7 +52,9 @@ def evaluate(
     ] = None,
     dictionary: Annotated[
         str | None,
-        file_option("--dictionary", help=f"{DICTIONARY} Tokens with several tags are scored apart.", panel=KNOWLEDGE),
+        file_option(
+            "--dictionary", help=f"{DICTIONARY} Tokens with several tags are scored separately.", panel=KNOWLEDGE
+        ),
     ] = None,
     plot: Annotated[
         str | None,

@@ -57,9 +57,13 @@ def _hush(quiet: bool) -> bool:
 MODEL = file_option("--model", "-m", help="Trained model, written by `--save`.")
 SAVE = file_option("--save", help="Write the trained model to this file.")
 SEED = number_option("--seed", min=0, help="Seed of the random start.", panel=LEARNING)
-LABELLED = file_option("--labelled", "-l", help="Labelled texts, token TAB label; repeatable.")
+LABELLED = file_option("--labelled", "-l", help="Labelled texts; repeatable. Lines `token TAB label`, or .jsonl.")
+LABELLED_SENTENCES = file_option("--labelled", "-l", help="Labelled texts; repeatable. Sentences with all types known.")
 LABELLED_KNOWLEDGE = file_option(
-    "--labelled", "-l", help="Labelled texts, token TAB label; repeatable. They name the states.", panel=KNOWLEDGE
+    "--labelled",
+    "-l",
+    help="Labelled texts; repeatable. Lines `token TAB label`; the labels are the states.",
+    panel=KNOWLEDGE,
 )
 DICTIONARY = "Tags allowed for words: word TAB tag."
 """What ``--dictionary`` means."""
@@ -73,7 +77,8 @@ SomeModel = Annotated[str | None, MODEL]
 Save = Annotated[str | None, SAVE]
 Output = Annotated[str, file_option("--output", "-o", help="Output file; `-`: standard output.")]
 History = Annotated[
-    str | None, file_option("--history", help="Write the rounds to this file, as JSON lines.", panel=RUN)
+    str | None,
+    file_option("--history", help="Write statistics of every round to this file, as JSON lines.", panel=RUN),
 ]
 Json = Annotated[bool, flag("--json", help="Write the output as JSON.", panel=RUN)]
 Force = Annotated[bool, flag("--force", help="Replace an output file that exists.", panel=RUN)]
@@ -84,7 +89,7 @@ Engine = Annotated[
 Threads = Annotated[
     int | None,
     number_option(
-        "--threads", min=1, help="Number of threads; results do not depend on it. Default: every core.", panel=RUN
+        "--threads", min=1, help="Number of threads; results do not depend on it. Default: all cores.", panel=RUN
     ),
 ]
 Memory = Annotated[
@@ -98,7 +103,9 @@ Quiet = Annotated[
     bool, flag("--quiet", "-q", help="Do not show progress on standard error.", panel=RUN, callback=_hush)
 ]
 Beam = Annotated[int | None, number_option("--beam", min=1, help="Beam width of the search.", panel=DECODING)]
-Examples = Annotated[int, number_option("--examples", min=0, help="Number of examples to show for each kind of error.")]
+Examples = Annotated[
+    int, number_option("--examples", min=0, help="Number of examples to show for each rule or kind of error.")
+]
 WordColumn = Annotated[
     int, number_option("--word-column", min=0, help="Column of the token in .tsv files, from 0.", panel=COLUMNS)
 ]

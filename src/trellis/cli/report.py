@@ -27,7 +27,7 @@ def report(
     ] = None,
     gold: Annotated[str | None, file_option("--gold", help="Gold links of the first pairs.", panel=KNOWLEDGE)] = None,
     run: Annotated[
-        str | None, file_option("--run", help="Rounds of a run, written by `--history`.", panel=KNOWLEDGE)
+        str | None, file_option("--run", help="Statistics of a training run, written by `--history`.", panel=KNOWLEDGE)
     ] = None,
     word_column: WordColumn = 0,
     label_column: LabelColumn = 1,

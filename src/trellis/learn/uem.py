@@ -66,7 +66,7 @@ class UEM(ProjectedLearner):
     n_init : int, default=1
         Number of random restarts; the run with the best objective (or development score) is kept.
     max_iter : int, default=100
-        Rounds of training. At most this many.
+        Rounds of training. Training may stop earlier.
     patience : int or None, default=None
         With development data, stop after this many rounds without improvement and keep the best parameters.
     online : int or None, default=None

@@ -27,14 +27,14 @@ NAME = re.compile(r"[\w.-]+")
 
 def serve(
     models: Annotated[
-        list[str], typer.Argument(metavar="MODELS", help="Models, written by `--save`: FILE, or NAME=FILE.")
+        list[str], typer.Argument(metavar="MODELS", help="Model files, written by `--save`: FILE, or NAME=FILE.")
     ],
     port: Annotated[int, number_option("--port", min=0, max=65535, help="Port to listen on; 0: any free port.")] = (
         8000
     ),
     workers: Annotated[int, number_option("--workers", min=1, help="Number of processes, each with all models.")] = 1,
     host: Annotated[
-        str, name_option("--host", help="Address to listen on. Other than local ones require a token.", panel=RUN)
+        str, name_option("--host", help="Address to listen on. All but local addresses require a token.", panel=RUN)
     ] = "127.0.0.1",
     token_file: Annotated[
         str | None,

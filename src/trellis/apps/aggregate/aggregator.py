@@ -79,21 +79,21 @@ class Aggregator(SavedEstimator):
     Parameters
     ----------
     labels : list of str or None, default=None
-        Entity types of BIO votes, or labels. By default, those voted for.
+        Labels, or entity types of BIO votes. By default, those in the votes.
     coarse : dict or None, default=None
-        Votes that mean one of several types or labels: name to list. ``*`` means any of them.
+        Votes that stand for one of several types or labels: name to list. ``*`` stands for any of them.
     accuracy : float or dict, default=0.9
         Prior accuracy of the functions. A dictionary gives one number per function; others have 0.9.
     prior_strength : float, default=10.0
-        Weight of that prior, as a multiple of the function's votes. 0: plain EM.
+        Weight of the prior accuracy, as a multiple of the function's votes. 0: plain EM.
     entity_bias : float, default=2.0
-        Bonus of entities, in log-odds. For BIO votes: functions miss more entities than they invent.
+        Bonus of entities, in log-odds. For BIO votes only: functions miss more entities than they invent.
     short_forms : bool, default=True
-        Let abbreviations that a text explains vote, as the function "short forms". For BIO votes.
+        Use abbreviations defined in a text as votes of a function named "short forms". For BIO votes.
     rules : str or None, default=None
         Text of a rules file, in which every function is a column.
     max_iter : int, default=100
-        Rounds of training. At most this many.
+        Rounds of training. Training may stop earlier.
 
     Attributes
     ----------

@@ -62,23 +62,25 @@ def aggregate(
     ],
     output: Output = "-",
     accuracies: Annotated[
-        str | None, file_option("--accuracies", help="Write the estimated accuracy of each function here.")
+        str | None, file_option("--accuracies", help="Write the estimated accuracy of each function to this file.")
     ] = None,
     save: Save = None,
     model: SomeModel = None,
     no_short_forms: Annotated[
-        bool, flag("--no-short-forms", help="Ignore abbreviations that a text explains.", panel=DECODING)
+        bool, flag("--no-short-forms", help="Do not use abbreviations defined in a text as votes.", panel=DECODING)
     ] = False,
     rules: Annotated[
         str | None, file_option("--rules", help="Rules file (TOML), see docs/rules.md.", panel=KNOWLEDGE)
     ] = None,
     labels: Annotated[
         str | None,
-        name_option("--labels", help="Labels or types, `A,B`. Default: those in the votes.", panel=KNOWLEDGE),
+        name_option("--labels", help="Labels or entity types, `A,B`. Default: those in the votes.", panel=KNOWLEDGE),
     ] = None,
     coarse: Annotated[
         list[str] | None,
-        name_option("--coarse", help="A vote that means one of several, `NAME=A,B`; repeatable.", panel=KNOWLEDGE),
+        name_option(
+            "--coarse", help="Vote that stands for one of several labels, `NAME=A,B`; repeatable.", panel=KNOWLEDGE
+        ),
     ] = None,
     all_functions: Annotated[
         bool,

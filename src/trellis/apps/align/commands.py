@@ -6,6 +6,7 @@ text exactly as training did.
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -133,8 +134,8 @@ def align(
         {**targets, "--save": save, "--probabilities": probabilities, "--pair-scores": pair_scores,
          "--history": history},
     )  # fmt: skip
-    for option in ("--forward-links", "--reverse-links"):
-        _check_holds_links(option, targets[option])
+    for option, path in targets.items():
+        _check_holds_links(option, path, format)
     if model is not None:
         aligner = Aligner.load(model, **changed)
     else:
@@ -233,13 +234,17 @@ def _check_model_name(model: str | None) -> None:
         raise DataError(f"-m {model}: in eflomal, -m selects a model type; here it reads a saved model: leave it out")
 
 
-def _check_holds_links(option: str, path: str | None) -> None:
-    """fast_align's ``-f`` reads parameters: a file that holds anything but links is not ours to replace."""
+def _check_holds_links(option: str, path: str | None, form: LinkFormat) -> None:
+    """Refuse to replace a file that contains anything but links: fast_align reads parameters with ``-f``."""
     if path is None or not Path(path).is_file():
         return
-    with open(path, "rb") as file:
-        first = file.readline(1000)
-    if first.strip() and not re.match(rb"\s*(\d+[-?]\d+|\{)", first):
+    with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
+        try:
+            first = file.readline(1000)
+        except (OSError, EOFError):
+            first = b"not compressed"
+    words = rb"|\S+:\S+" if form is LinkFormat.WORDS else b""
+    if first.strip() and not re.match(rb"\s*(\d+[-?]\d+|\{" + words + rb")", first):
         raise DataError(f"{option} {path} would overwrite a file that does not contain links: choose another name")
 
 

@@ -30,11 +30,11 @@ Joined = Annotated[
 ]
 Tune = Annotated[
     str | None,
-    file_option("--tune", help=f"{TUNE} These are gold links of the first lines, and the threshold.", panel=DECODING),
+    file_option("--tune", help=f"{TUNE} Gold links of the first lines, for choosing the threshold.", panel=DECODING),
 ]
 Prefix = Annotated[
     int,
-    number_option("--prefix", min=0, help="Letters of a stem, used with the word; 0: only words.", panel=LEARNING),
+    number_option("--prefix", min=0, help="Number of letters of a stem; 0: whole words only.", panel=LEARNING),
 ]
 StemsOnly = Annotated[
     bool, flag("--stems-only", help="Represent words by their stems only, not by whole words.", panel=LEARNING)
@@ -43,16 +43,20 @@ Mean = Annotated[
     bool,
     flag(
         "--no-variational",
-        help="Estimate the tables by posterior means; with `--concentration 1e-6` by EM.",
+        help="Estimate translation tables by posterior means; with `--concentration 1e-6`, by EM.",
         panel=LEARNING,
     ),
 ]
 Priors = Annotated[
     str | None,
-    file_option("--priors", help="Dictionary: source TAB target [TAB weight]; below 0: never.", panel=KNOWLEDGE),
+    file_option(
+        "--priors",
+        help="Dictionary: source TAB target [TAB weight]; a negative weight forbids the pair.",
+        panel=KNOWLEDGE,
+    ),
 ]
 Hints = Annotated[
-    str | None, file_option("--hints", help="Known links, one line per pair; an empty line: none.", panel=KNOWLEDGE)
+    str | None, file_option("--hints", help="Known links, one line per pair, empty if unknown.", panel=KNOWLEDGE)
 ]
 Format = Annotated[
     LinkFormat,
@@ -70,7 +74,8 @@ ReverseLinks = Annotated[
     ),
 ]
 Probabilities = Annotated[
-    str | None, file_option("--probabilities", help="Write log t(target | source) of whole words here.", panel=RUN)
+    str | None,
+    file_option("--probabilities", help="Write log t(target | source) of whole words to this file.", panel=RUN),
 ]
 PairScores = Annotated[
     str | None,
@@ -79,5 +84,5 @@ PairScores = Annotated[
     ),
 ]
 Interactive = Annotated[
-    bool, flag("--interactive", help="Answer each line of standard input at once; needs --model.", panel=RUN)
+    bool, flag("--interactive", help="Answer each line of standard input at once; requires --model.", panel=RUN)
 ]

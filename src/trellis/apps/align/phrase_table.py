@@ -35,7 +35,7 @@ def phrases(
     ] = 7,
     weighted: Annotated[
         bool,
-        flag("--weighted", help="Weight phrase pairs by the probabilities of `--scores`.", panel=KNOWLEDGE),
+        flag("--weighted", help="Weight phrase pairs by the posteriors of their links.", panel=KNOWLEDGE),
     ] = False,
     least: Annotated[
         float,
@@ -43,16 +43,16 @@ def phrases(
             "--least",
             min=1e-6,
             max=1.0,
-            help="Smallest probability of a phrase pair, with `--weighted`.",
+            help="Minimum probability of a phrase pair, with `--weighted`.",
             panel=KNOWLEDGE,
         ),
     ] = 0.1,
     lexicon: Annotated[
         str | None,
-        file_option("--lexicon", help="Write w(target | source) and w(source | target) of words here.", panel=RUN),
+        file_option("--lexicon", help="Write word translation probabilities to this file.", panel=RUN),
     ] = None,
     reordering: Annotated[
-        str | None, file_option("--reordering", help="Write the probabilities of orientations here.", panel=RUN)
+        str | None, file_option("--reordering", help="Write orientation probabilities to this file.", panel=RUN)
     ] = None,
     quiet: Quiet = False,
 ) -> None:

@@ -93,8 +93,8 @@ class Extractor(SavedEstimator):
         Model to learn. One of "crf", "semi-crf" (whole fields) or "hmm". Default: "crf", or "semi-crf" if labelled
         texts contain adjacent fields of one label.
     encoder : str or None, default=None
-        Encoder of a network that predicts together with the CRF: "bilstm", "wordllama", a text file of word vectors,
-        or a Hugging Face transformer (folder or name). Needs PyTorch. By default, the CRF alone.
+        Encoder of a network: "bilstm", "wordllama", a text file of word vectors, or a Hugging Face transformer (folder
+        or name). The network predicts together with the CRF. Needs PyTorch. By default, the CRF predicts alone.
     features : callable or None, default=None
         Function that maps a sentence and a position to additional features of the token, for CRFs.
     method : str or None, default=None

@@ -70,7 +70,7 @@ def induce(
     text: Annotated[
         str,
         typer.Argument(
-            help="Sentences, one per line, columns (.tsv), the word first, or CoNLL-U (.conllu); `-`: stdin."
+            help="Sentences: one per line, columns with the word first (.tsv), or CoNLL-U (.conllu); `-`: stdin."
         ),
     ] = "-",
     states: Annotated[int, number_option("--states", "-k", min=1, help="Number of states.")] = 17,
@@ -79,11 +79,11 @@ def induce(
     model: SomeModel = None,
     labelled: Annotated[list[str] | None, LABELLED_KNOWLEDGE] = None,
     closed: Annotated[
-        str | None, file_option("--closed", help="Closed classes: word TAB tag, one line per tag.", panel=KNOWLEDGE)
+        str | None, file_option("--closed", help="Words of closed classes, lines `word TAB tag`.", panel=KNOWLEDGE)
     ] = None,
     dictionary: Annotated[
         str | None,
-        file_option("--dictionary", help=f"{DICTIONARY} They are the states.", panel=KNOWLEDGE),
+        file_option("--dictionary", help=f"{DICTIONARY} The tags are the states.", panel=KNOWLEDGE),
     ] = None,
     tune: TuneGamma = None,
     json: Json = False,
@@ -92,7 +92,7 @@ def induce(
     quiet: Quiet = False,
     **settings: Any,
 ) -> None:
-    """Induce parts of speech from text alone, or from text and a little knowledge.
+    """Induce parts of speech from text, optionally with a dictionary or a few labels.
 
     `trellis induce text.txt -k 17 -o tags.tsv --save tags.trellis` trains on the text and tags it;
     `trellis induce new.txt -m tags.trellis` tags new text without training.

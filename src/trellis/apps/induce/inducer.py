@@ -71,7 +71,7 @@ class Inducer(Estimator):
     frequent : int, default=11
         Words that occur at least this often are regularised.
     em_iter : int or None, default=None
-        Rounds before posterior sparsity. Default: three quarters of all rounds, with a table 30 at most.
+        Rounds before posterior sparsity. Default: three quarters of all rounds, or with a table at most 30.
     dual_steps : int, default=1
         Dual steps per round.
     emissions : {"features", "table"} or None, default=None

@@ -48,20 +48,20 @@ SETTINGS = FieldOptions(
 
 
 def train(
-    pairs: Annotated[str, typer.Argument(help="Pairs, `left TAB right TAB 1 or 0`; without answers, all names match.")],
+    pairs: Annotated[str, typer.Argument(help="Pairs, `left TAB right [TAB 1 or 0]`; unlabelled names all match.")],
     save: Annotated[str, SAVE],
     rules: Annotated[
         str | None,
-        file_option(
-            "--rules", help="Rules file (TOML), see docs/rules.md. Its rules are on alignments.", panel=KNOWLEDGE
-        ),
+        file_option("--rules", help="Rules file (TOML), see docs/rules.md. Rules about alignments.", panel=KNOWLEDGE),
     ] = None,
     dev: Annotated[
-        str | None, file_option("--dev", help="Development set. Its accuracy is shown; pairs with answers.")
+        str | None, file_option("--dev", help="Development set. Its accuracy is shown; labelled pairs.")
     ] = None,
     parser: Annotated[
         str | None,
-        file_option("--parser", help="Edges of sentences from this parser (`trellis parse train`).", panel=KNOWLEDGE),
+        file_option(
+            "--parser", help="Parser whose arcs connect words of sentences (`trellis parse train`).", panel=KNOWLEDGE
+        ),
     ] = None,
     tagger: Annotated[
         str | None, file_option("--tagger", help="Tagger of the words (`trellis tag train`).", panel=KNOWLEDGE)
@@ -108,7 +108,7 @@ def train(
 
 
 def predict(
-    pairs: Annotated[str, typer.Argument(help="Pairs, `left TAB right`; answers are used for evaluation; `-`: stdin.")],
+    pairs: Annotated[str, typer.Argument(help="Pairs, `left TAB right`; labels are used for evaluation; `-`: stdin.")],
     model: Model,
     output: Output = "-",
     rank: Annotated[
@@ -241,7 +241,7 @@ def _line(row: dict[str, Any]) -> str:
 def register(program: typer.Typer) -> None:
     """Add the commands of this application."""
     group = typer.Typer(
-        help="Pairs of texts: learn which match from yes/no answers, and see why.", no_args_is_help=True
+        help="Pairs of texts: learn from yes/no labels which of them match, and why.", no_args_is_help=True
     )
     program.add_typer(group, name="match")
     add_command(group, train, settings=SETTINGS)

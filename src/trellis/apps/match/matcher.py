@@ -96,7 +96,7 @@ class Matcher(SavedEstimator):
     Parameters
     ----------
     kind : {"names", "sentences"}, default="names"
-        What is learned. One of "names" (or other short strings) or "sentences".
+        Kind of model to train. One of "names" (also for other short strings) or "sentences".
     method : {"joint", "approximate", "two-stage"}, default="joint"
         How to learn. One of "joint", "approximate" or "two-stage"; see :class:`LCLR`.
     C : float or None, default=None

@@ -54,7 +54,7 @@ Eta = Annotated[
     str | None,
     number_option(
         "--eta",
-        help="Minimum expected share of projected heads kept. `auto`: estimated without trees. Default: 0.95; dmv: 1.",
+        help="Minimum expected share of projected heads that are kept. `auto`: estimated. Default: 0.95; for `dmv` 1.",
         panel=LEARNING,
     ),
 ]
@@ -254,7 +254,9 @@ def transfer(
     ] = None,
     tokenised: Annotated[bool, TOKENISED] = False,
     eta: Eta = None,
-    parse: Annotated[str | None, file_option("--parse", help="Then parse these target sentences.", panel=RUN)] = None,
+    parse: Annotated[
+        str | None, file_option("--parse", help="Target sentences to parse with the new parser.", panel=RUN)
+    ] = None,
     output: Output = "-",
     quiet: Quiet = False,
     **settings: Any,
@@ -263,7 +265,7 @@ def transfer(
 
     `trellis transfer --source-parser en.trellis -s en.conllu -t es.conllu --links links.txt --save es.trellis`
 
-    Both sides have tags in UPOS, or get them from a tagger, which tokenises raw text as its treebank is tokenised.
+    Both sides need tags in UPOS. Without them, taggers add tags and tokenise raw text as their treebanks are tokenised.
     """
     from trellis.apps.parse.parser import Parser
     from trellis.apps.parse.transfer import Transfer

@@ -58,8 +58,8 @@ class Parser(ScoresTrees, SavedEstimator):
     solver : {"margin", "adagrad", "lbfgs"}, default="margin"
         Optimiser of the model of heads; see :class:`ArcParser`.
     encoder : str or None, default=None
-        Encoder of a network that scores the output: "bilstm", "wordllama", a text file of word vectors, or a Hugging
-        Face transformer (folder or name). Needs PyTorch. By default, a log-linear model.
+        Encoder of a network: "bilstm", "wordllama", a text file of word vectors, or a Hugging Face transformer (folder
+        or name). Needs PyTorch. By default, the model is log-linear.
     max_iter : int or None, default=None
         Passes over the trees. By default 5, or 30 with an encoder.
     min_count : int, default=2

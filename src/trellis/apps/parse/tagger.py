@@ -48,10 +48,10 @@ class Tagger(SavedEstimator):
     Parameters
     ----------
     encoder : str or None, default=None
-        Encoder of a network that scores the output: "bilstm", "wordllama", a text file of word vectors, or a Hugging
-        Face transformer (folder or name). Needs PyTorch. By default, a log-linear model.
+        Encoder of a network: "bilstm", "wordllama", a text file of word vectors, or a Hugging Face transformer (folder
+        or name). Needs PyTorch. By default, the model is log-linear.
     min_count : int, default=2
-        Words that occur less often are treated as unknown. The same holds for other features.
+        Words that occur less often are treated as unknown. Rarer features are dropped.
     max_iter : int or None, default=None
         Rounds of L-BFGS, or passes of a network over the data. By default 60, or 20 with an encoder.
     device : str, default="cpu"

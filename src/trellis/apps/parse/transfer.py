@@ -69,7 +69,7 @@ class Transfer(TreeTask):
     Parameters
     ----------
     model : {"margin", "likelihood", "dmv"}, default="margin"
-        What is learned. One of "margin", "likelihood" or "dmv".
+        Kind of model to train. One of "margin", "likelihood" or "dmv".
     eta : float, "auto" or None, default=None
         Minimum expected share of projected heads kept. "auto" estimates it from the pairs, at four times the cost.
         Default: 0.95; 1 for "dmv".

@@ -12,7 +12,7 @@ from trellis.cli.console import need_text, print_lines, visible, warning_if_empt
 from trellis.cli.options import (
     DECODING,
     KNOWLEDGE,
-    LABELLED,
+    LABELLED_SENTENCES,
     SAVE,
     UNLABELLED,
     History,
@@ -45,10 +45,10 @@ SETTINGS = FieldOptions(
 def train(
     rules: Annotated[str, typer.Argument(help="Rules file (TOML), described in docs/relations.md.")],
     save: Annotated[str, SAVE],
-    labelled: Annotated[list[str] | None, LABELLED] = None,
+    labelled: Annotated[list[str] | None, LABELLED_SENTENCES] = None,
     unlabelled: Annotated[list[str] | None, UNLABELLED] = None,
     no_finder: Annotated[
-        bool, flag("--no-finder", help="Do not learn to find mentions: they are always given.", panel=DECODING)
+        bool, flag("--no-finder", help="Do not learn to find mentions, because all texts have them.", panel=DECODING)
     ] = False,
     tagger: Annotated[
         str | None,
@@ -63,8 +63,8 @@ def train(
 
     `trellis relate train rules.toml -l few.jsonl -u many.jsonl --save relations.trellis`
 
-    Sentences are JSON lines (.jsonl: tokens, mentions with their places, relations between mentions) or the columns of
-    CoNLL04. Mentions that unlabelled sentences do not have are found.
+    Sentences are JSON lines (.jsonl: tokens, mentions with their positions, relations between mentions) or the columns
+    of CoNLL04. Missing mentions of unlabelled sentences are found automatically.
     """
     from trellis.apps.parse.tagger import Tagger
     from trellis.apps.relate.relater import Relater
@@ -116,8 +116,7 @@ def predict(
 
     `trellis relate predict text.jsonl -m relations.trellis -o out.jsonl`
 
-    Mentions are found where a sentence has none. The output is JSON lines, or columns where its name ends in .txt or
-    .tsv.
+    Missing mentions are found automatically. The output is JSON lines, or columns if its name ends in .txt or .tsv.
     """
     from trellis.data.related import read_related, write_related
     from trellis.engine import by_chunks

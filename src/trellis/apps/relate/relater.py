@@ -66,9 +66,9 @@ class Relater(SavedEstimator):
     gamma : float, default=0.5
         Temperature γ of the posteriors. 1: posterior regularization, 0: hard. For method "uem" only.
     exact : bool, default=False
-        Make rules hold in every output, not only in expectation. During training, for sentences of up to 7 mentions.
+        Enforce rules in every output, not only in expectation, when training on sentences of up to 7 mentions.
     min_count : int, default=2
-        Words that occur less often are treated as unknown. The same holds for other features.
+        Words that occur less often are treated as unknown. Rarer features are dropped.
     finder : bool, default=True
         Learn to find mentions, for sentences without them.
     tagger : object, default=None

@@ -24,7 +24,7 @@ class AnnotationFormat(StrEnum):
 
 
 def convert(
-    labelled: Annotated[str, typer.Argument(help="Labelled texts of any format that can be read.")],
+    labelled: Annotated[str, typer.Argument(help="Labelled texts in any supported format.")],
     output: Output = "-",
     to: Annotated[
         AnnotationFormat,
@@ -36,7 +36,8 @@ def convert(
     """Write labelled texts in another format.
 
     `trellis extract convert export.jsonl --to columns -o few.tsv` reads exports of Prodigy, doccano, Label Studio and
-    brat, texts with `[LABEL words]` in brackets, columns and JSON lines, by their names and contents.
+    brat, texts with `[LABEL words]` in brackets, columns and JSON lines. The format is recognised by file name and
+    contents.
     """
     from trellis.data.annotations import brat_text, write_annotations
     from trellis.data.columns import write_columns

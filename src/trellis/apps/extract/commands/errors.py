@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def errors(
-    gold: Annotated[str, typer.Argument(help="Gold labels, .tsv or .jsonl.")],
+    gold: Annotated[str, typer.Argument(help="Labelled texts, .tsv or .jsonl.")],
     found: Annotated[str, typer.Argument(help="Predictions for the same texts.")],
     output: Output = "-",
     examples: Examples = 3,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def explain(
     model: Model,
     text: Annotated[
-        str, typer.Argument(help="Texts: raw, .tsv or .jsonl; with labels, accuracy is shown; `-`: stdin.")
+        str, typer.Argument(help="Texts: raw, .tsv or .jsonl; if labelled, accuracy is shown; `-`: stdin.")
     ] = "-",
     output: Output = "-",
     labelled: Annotated[list[str] | None, LABELLED] = None,
@@ -46,9 +46,10 @@ def explain(
 ) -> None:
     """Show each rule of a model in words, with its penalty and its effect.
 
-    `trellis extract explain -m fields.trellis text.txt` shows how often each is violated, and its penalty or dual.
-    In a text with labels also its utility: the token accuracy with it alone, and with all rules but it. With
-    `--labelled` (and `--unlabelled`) the model is trained anew for each, supervised and by its own method.
+    `trellis extract explain -m fields.trellis text.txt` shows how often each rule is violated, its penalty and its
+    dual. For labelled texts, it also shows the token accuracy with this rule alone and with all rules but this one. By
+    default, the rules are left out in prediction only; with `--labelled` (and `--unlabelled`), the model is also
+    trained again without them.
     """
     from trellis.apps.extract.explain import explain as report
     from trellis.apps.extract.explain import trained_utility, utility

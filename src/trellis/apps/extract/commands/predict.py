@@ -63,9 +63,7 @@ COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red", "bright_cyan", "
 
 def predict(
     model: Model,
-    text: Annotated[
-        str, typer.Argument(help="Texts, one per line; .tsv and .jsonl are read as such; `-`: stdin.")
-    ] = "-",
+    text: Annotated[str, typer.Argument(help="Texts: raw (one per line), .tsv or .jsonl; `-`: stdin.")] = "-",
     output: Output = "-",
     no_rules: Annotated[bool, flag("--no-rules", help="Predict without the rules.", panel=DECODING)] = False,
     beam: Beam = None,
@@ -73,7 +71,7 @@ def predict(
     format: Annotated[
         FieldFormat,
         name_option(
-            "--format", help=f"{FORMAT} One of: columns, view, auto (by the name; on a terminal a view)", panel=RUN
+            "--format", help=f"{FORMAT} One of: columns, view, auto (by file name; `view` on a terminal)", panel=RUN
         ),
     ] = FieldFormat.AUTO,
     bio: Annotated[

@@ -28,10 +28,10 @@ def propose(
     labelled: Annotated[list[str] | None, LABELLED] = None,
     usual: Annotated[
         str | None,
-        file_option("--usual", help="Words and the label that each usually has, word TAB label.", panel=KNOWLEDGE),
+        file_option("--usual", help="Words and their usual labels, lines `word TAB label`.", panel=KNOWLEDGE),
     ] = None,
     output: Output = "-",
-    per_label: Annotated[int, number_option("--per-label", min=1, help="Words to propose for each label.")] = 10,
+    per_label: Annotated[int, number_option("--per-label", min=1, help="Number of words to propose per label.")] = 10,
     occurs: Annotated[
         int, number_option("--occurs", min=1, help="Propose only words that occur at least this often.")
     ] = 5,
@@ -40,7 +40,7 @@ def propose(
     json: Json = False,
     force: Force = False,
 ) -> None:
-    """Propose targets: words, and the expected share of each label among their tokens.
+    """Propose target expectations: words, and the expected share of each label among their occurrences.
 
     `trellis extract propose text.txt -l few.tsv -o targets.tsv`: edit the table, then name it in a rules file,
     `[[rule]]` with `targets = "targets.tsv"` and a `penalty`, for `trellis extract train --method pr`.

@@ -22,10 +22,11 @@ def suggest(
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
-    """Choose the texts to label next, least certain first, with the reasons.
+    """Suggest texts to label next, the least certain first, with the reasons.
 
     `trellis extract suggest -m fields.trellis text.txt --texts 20 -o next.jsonl` writes each text with the
-    predicted fields, its score and the reasons. `trellis extract convert` makes a file for an annotation tool of it.
+    predicted fields, its score and the reasons. `trellis extract convert` turns this file into tasks for an annotation
+    tool.
     """
     from trellis.apps.extract.extractor import Extractor
     from trellis.apps.extract.suggest import suggest as suggested

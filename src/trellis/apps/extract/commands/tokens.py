@@ -18,14 +18,15 @@ def tokens(
     output: Output = "-",
     lines: Annotated[int | None, number_option("--lines", "-n", min=1, help="Tokenise only the first N texts.")] = None,
     rules: Annotated[
-        str | None, file_option("--rules", help="Rules file (TOML), see docs/rules.md. Texts are tokenised as it says.")
+        str | None,
+        file_option("--rules", help="Rules file (TOML), see docs/rules.md. Texts are tokenised as the rules declare."),
     ] = None,
     by: Annotated[
         str | None,
-        name_option("--by", help="How texts are tokenised. One of: words, whitespace; or a regular expression"),
+        name_option("--by", help="How texts are tokenised: `words` (default), `whitespace`, or a regular expression."),
     ] = None,
     plain: Annotated[
-        bool, flag("--plain", help="Write one text per line, tokens separated by spaces, as `align` reads.")
+        bool, flag("--plain", help="Write one text per line, tokens separated by spaces, as input of `align`.")
     ] = False,
     json: Json = False,
     force: Force = False,

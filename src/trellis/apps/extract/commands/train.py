@@ -68,7 +68,7 @@ def train(
     `trellis extract train rules.toml -l few.tsv -u text.txt --save fields.trellis`
 
     Texts are columns (.tsv: token TAB label, a blank line between texts), JSON lines (.jsonl) or, without labels, raw
-    text, one per line. `--seed` counts where nothing is labelled, `--gamma` for `--method uem`.
+    text, one per line. `--seed` has an effect only if no text is labelled, `--gamma` only with `--method uem`.
     """
     from trellis.apps.extract.extractor import Extractor
     from trellis.cli.checks import check_files
