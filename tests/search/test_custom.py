@@ -117,7 +117,7 @@ def test_where_it_cannot_be_used_it_is_refused() -> None:
     batch = Batch.from_sentences([["x"] * 3])
     chain = chains(np.random.default_rng(0), [3])
     rows = compile_constraints([custom(returns)], batch, LABELS, chain.parts)
-    for method in ("astar", "ilp", "relaxation", "argmax"):
+    for method in ("astar", "ilp", "argmax"):
         with pytest.raises(ConstraintError, match="Python function"):
             decode(chain, rows, method)
     with pytest.raises(ConstraintError, match="k_best=1"):

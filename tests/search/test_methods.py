@@ -39,7 +39,7 @@ def check_exact(problem: Problem, method: str, **options: object) -> None:
 
 @settings(max_examples=75)
 @given(data=st.data())
-@pytest.mark.parametrize("method", ["auto", "beam", "astar", "relaxation"])
+@pytest.mark.parametrize("method", ["auto", "beam", "astar"])
 @pytest.mark.parametrize("kind", ["chain", "categorical"])
 def test_answers_are_those_of_enumeration_for_all_kinds_of_prices(kind: str, method: str, data: st.DataObject) -> None:
     check_exact(data.draw(problems(kind)), method, beam=1000)

@@ -1,4 +1,4 @@
-"""Constrained argmax: beam search, A*, integer programming, Lagrangian relaxation."""
+"""Constrained argmax: beam search, A*, integer programming."""
 
 from trellis.search.corpus import Labelling, Searcher
 from trellis.search.decode import decode, decode_kbest

@@ -6,7 +6,6 @@
     argmax        where every price factors        every structure      one pass
     beam          if nothing lost was better       labels, sequences    n · K · width · rows; says what it may have lost
     astar         always, up to a cap of memory    labels, sequences    from one pass to exponential
-    relaxation    if its gap closes                labels, sequences    up to 200 passes, then lists of best outputs
     ilp           up to the solver's tolerance     with a polytope      a linear program, sometimes a 0/1 search
     auto          argmax where it is exact; else beam, and with ``prove`` A* and then ILP where the beam left a doubt;
                   ILP where there is no beam
@@ -54,7 +53,7 @@ def decode(
     rows : Rows or Plan
         Compiled constraints, or a plan of them for repeated use.
     method : str, default="auto"
-        Search method: "auto", "argmax", "beam", "astar", "ilp" or "relaxation".
+        Search method: "auto", "argmax", "beam", "astar" or "ilp".
     beam : int, default=50
         Beam width of the search.
     prove : bool, default=False

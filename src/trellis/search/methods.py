@@ -16,7 +16,7 @@ from trellis.search.plan import Plan
 from trellis.search.program import refuse_curved
 from trellis.search.progress import SearchProgress
 
-METHODS = ("auto", "argmax", "beam", "astar", "ilp", "relaxation")
+METHODS = ("auto", "argmax", "beam", "astar", "ilp")
 WIDEST_BEAM = 100_000
 """Of a learner: a file may not ask for more memory than there is."""
 
@@ -51,13 +51,13 @@ def refuse_unserved(plan: Plan, method: str) -> None:
         names = [rows.names[int(c)] for c in np.unique(rows.constraint)]
         raise ConstraintError(
             f"{', '.join(map(repr, names))} {'does' if len(names) == 1 else 'do'} not factor over single parts, so an "
-            "argmax is not exact: use method 'auto', 'beam', 'astar', 'ilp' or 'relaxation'"
+            "argmax is not exact: use method 'auto', 'beam', 'astar' or 'ilp'"
         )
     for one in plan.rows.checks:
         if method not in ("auto", "beam"):
             name = plan.rows.names[one.constraint]
             raise ConstraintError(f"{name!r} is a Python function, which method {method!r} cannot use: use 'beam'")
-    if method in ("beam", "astar", "relaxation") and not plan.serves(method):
+    if method in ("beam", "astar") and not plan.serves(method):
         parts = plan.rows.parts
         what = f"{parts.outputs_are} (kind {parts.kind!r})" if parts.kind else parts.outputs_are
         kinds = " and ".join(map(repr, kinds_with(method)))
@@ -76,8 +76,6 @@ def search(progress: SearchProgress, options: Options) -> None:
         fast.checked_beam(progress, todo, options.beam)
     elif options.method == "astar":
         _astar_or_beam(progress, todo, options)
-    elif options.method == "relaxation":
-        fast.relaxation(progress, todo)
     elif options.method == "ilp" or not plan.serves("beam"):
         refuse_curved(plan.remaining.rows)
         if plan.serves("beam"):

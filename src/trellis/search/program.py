@@ -120,6 +120,6 @@ def refuse_curved(rows: Rows) -> None:
     if name is not None:
         raise ConstraintError(
             f"the price of constraint {name!r} is not linear (a square, or an L2 norm of several rows), which a 0/1 "
-            "program cannot take: give it a strength in the norm 'l1' or 'linf', or use method 'beam', 'astar' or "
-            "'relaxation' where the structure has it"
+            "program cannot take: give it a strength in the norm 'l1' or 'linf', or use method 'beam' or 'astar' "
+            "where the structure has it"
         )

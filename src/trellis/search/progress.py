@@ -27,7 +27,7 @@ class Decoded:
     value : (n_instances,)      score(y) − price of what y violates; −∞ where nothing was found that meets the hard rows
     proved : (n_instances,)     whether no output has a larger value
     gap : (n_instances,)        no output has a value above value + gap; 0 where proved
-    method : (n_instances,)     what gave the answer: "argmax", "beam", "astar", "ilp", "relaxation"
+    method : (n_instances,)     what gave the answer: "argmax", "beam", "astar", "ilp"
     """
 
     outputs: Any

@@ -7,7 +7,6 @@ factor and kept for many decodings, whose methods take a :class:`trellis.search.
     beam(progress, todo, width)                       beam search of this width
     kbest(progress, k, width) -> outputs, value, bound    k outputs of every instance: see ``ilp.kbest``
     astar(progress, todo, most_nodes) -> capped       A*; the instances that needed to store more prefixes than that
-    relaxation(progress, todo)                        Lagrangian relaxation
 
 Tests compare each with trying all outputs, and integer programming (:mod:`trellis.search.ilp`) serves where there is
 none.
