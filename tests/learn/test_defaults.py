@@ -13,11 +13,18 @@ from sklearn.pipeline import Pipeline
 
 from tests.aggregate.corpora import drawn
 from tests.parse.toy import pairs, treebank
+from tests.relate import sample
+from tests.surface.examples import EXAMPLES, NAME_PAIRS, binary
 from trellis import (
     CCM,
     CRF,
     DMV,
+    GE,
     HMM,
+    JLIS,
+    LCLR,
+    MIRA,
+    SSVM,
     UEM,
     Aggregator,
     Aligner,
@@ -25,9 +32,14 @@ from trellis import (
     CoDL,
     Extractor,
     Inducer,
+    LatentSSVM,
+    Matcher,
     MaxEnt,
     NaiveBayes,
     Parser,
+    Perceptron,
+    Relater,
+    SemiCRF,
     TreeInducer,
 )
 from trellis.apps.align.decoding import Links
@@ -104,8 +116,16 @@ GOLD = [GoldLinks(frozenset({(0, 0), (1, 1)}), frozenset({(0, 0), (1, 1)}))] * l
 ROWS = np.random.default_rng(0).poisson(1.0, size=(30, 4)).astype(float)
 CLASSES = np.arange(30) % 2
 
+EXPECTED = [(count("N").per("corpus") <= 30).penalty(1.0, "squared")]
 TREES = treebank(20)
 VOTED = drawn(20)
+
+
+def alternating(X, y):
+    """Examples of one answer and of the other in turn, so that every fold has both."""
+    order = np.arange(len(X)).reshape(2, -1).T.ravel()
+    return [X[i] for i in order], [y[i] for i in order]
+
 
 ESTIMATORS = {
     "HMM": (HMM(), TEXT, TAGS, {"emission_prior": [1.01, 2.0]}),
@@ -124,8 +144,29 @@ ESTIMATORS = {
     "DMV": (DMV(), *pairs(TREES), {"child_prior": [1.0, 1.5]}),
     "Aggregator": (Aggregator(max_iter=3), *VOTED, {"accuracy": [0.7, 0.9]}),
     "Aligner": (Aligner(n_jobs=1, prefix=None), PAIRS, GOLD, {"gamma": [1.0, 0.5]}),
+    "SemiCRF": (SemiCRF(max_iter=5, tol=1e-1, longest=2), TEXT[:20], TAGS[:20], {"l2": [0.1, 1.0]}),
+    "GE": (GE(CRF(LABELS, max_iter=5), EXPECTED, max_iter=1, tol=0.0), TEXT[:20], TAGS[:20], {"model__l2": [0.1, 1.0]}),
+    **{
+        kind.__name__: (kind(CRF(LABELS), max_iter=2), TEXT[:20], TAGS[:20], {"model__l2": [0.1, 1.0]})
+        for kind in (SSVM, LatentSSVM, Perceptron, MIRA)
+    },
+    "JLIS": (JLIS(CRF(LABELS), tol=1.0), TEXT[:20], TAGS[:20], {"C": [0.5, 1.0]}),
+    "LCLR": (LCLR(CRF(["D", "N", "V"]), tol=1.0), *alternating(*binary()), {"C": [0.5, 1.0]}),
+    "Matcher": (Matcher(n_jobs=1, max_iter=1), NAME_PAIRS * 2, [1, 1, -1, -1] * 2, {"C": [0.5, 1.0]}),
+    "Relater": (Relater(sample.RULES, min_count=1, max_iter=1), sample.sentences(8), None, {"l2": [0.3, 1.0]}),
 }
+NOT_SPLIT = {
+    "MultiView": "its X is a list of views, not of instances",
+    "RelationModel": "it is the model of a Relater, and predicts nothing by itself",
+    "Transfer": "it is trained on pairs of sentences and predicts trees of single ones",
+}
+"""Estimators that a grid search cannot split; all others are in the table."""
 pytestmark = pytest.mark.filterwarnings("ignore::trellis.errors.ConvergenceWarning")
+
+
+def test_every_estimator_is_in_the_table():
+    """Estimators that are exported are those of the examples, which another test compares."""
+    assert set(ESTIMATORS) | set(NOT_SPLIT) == set(EXAMPLES)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

@@ -43,7 +43,7 @@ def relater() -> Relater:
 
 
 def test_it_learns_and_finds_what_it_was_not_told(relater):
-    scores = relater.score([*GOLD])
+    scores = relater.relation_scores([*GOLD])
     assert scores.entities.total.f1 > 0.9
     assert scores.strict.total.f1 > 0.8
     assert len(relater.history_) == 2

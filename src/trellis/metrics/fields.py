@@ -140,10 +140,6 @@ class RelationScores:
     relations: TypeScores
     strict: TypeScores
 
-    def __float__(self) -> float:
-        """Mean F1 of relations, by which models are compared."""
-        return self.relations.mean_f1
-
 
 def score_relations(gold: Sequence[Document], found: Sequence[Document]) -> RelationScores:
     """Scores of sentences against the same sentences in gold."""

@@ -220,7 +220,11 @@ class Relater(SavedEstimator):
         self._check_fitted()
         return with_tags(with_mentions(as_related(texts), self.finder_), self.tagger_)
 
-    def score(self, X: Iterable[SentenceLike], y: object = None, *, constrained: bool = True) -> RelationScores:
+    def score(self, X: Iterable[SentenceLike], y: object = None, *, constrained: bool = True) -> float:
+        """Mean F1 of relations, as :meth:`relation_scores` has it."""
+        return self.relation_scores(X, constrained=constrained).relations.mean_f1
+
+    def relation_scores(self, X: Iterable[SentenceLike], *, constrained: bool = True) -> RelationScores:
         """Scores of ``predict`` against what the sentences have; their mentions are given."""
         gold = as_related(X)
         return score_relations(gold, self.predict(gold, constrained=constrained))
