@@ -17,6 +17,13 @@ class Base:
     ----------
     depth : int
         How deep it looks.
+
+    Attributes
+    ----------
+    seen_ : int
+        How much it has seen.
+    left_ : int
+        How much is left.
     """
 
 
@@ -34,6 +41,27 @@ class Own(Base):
     """
 
     def __init__(self, width, depth=3, verbose=False): ...
+
+
+class Learned(Base):
+    """It has learned something.
+
+    Parameters
+    ----------
+    depth : int
+        How deep it looks.
+
+    Attributes
+    ----------
+    left_ : float
+        Share that is left.
+
+    Notes
+    -----
+    None.
+    """
+
+    def __init__(self, depth=3): ...
 
 
 class Unknown:
@@ -54,7 +82,16 @@ def test_missing_entries_come_from_the_nearest_base_and_then_from_the_shared_tab
         "width : float", "    How wide it is.",
         "depth : int, default=3", "    How deep it looks.",
         "verbose : bool, default=False", "    " + SHARED["verbose"][1],
-        "", "Notes", "-----", "None.",
+        "", "Attributes", "----------", "seen_ : int", "    How much it has seen.", "left_ : int",
+        "    How much is left.", "", "Notes", "-----", "None.",
+    ]  # fmt: skip
+
+
+def test_attributes_of_bases_follow_those_of_the_class_itself():
+    table = inspect.getdoc(documented(Learned)).split("\n")[6:]
+    assert table == [
+        "", "Attributes", "----------", "left_ : float", "    Share that is left.", "seen_ : int",
+        "    How much it has seen.", "", "Notes", "-----", "None.",
     ]  # fmt: skip
 
 

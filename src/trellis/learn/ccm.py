@@ -68,18 +68,8 @@ class CCM(SearchingLearner):
 
     Attributes
     ----------
-    model_ : estimator
-        The trained copy of the model.
-    penalties_ : dict
-        Penalty of each constraint, by name.
-    learned_penalties_ : dict
-        Places and violations that learned penalties are estimated from.
     duals_ : dict
         With "pr" and "uem", mean dual variable of each constraint in the last projection.
-    history_ : History
-        One entry per round.
-    n_iter_ : int
-        Number of rounds.
 
     Examples
     --------
@@ -143,7 +133,7 @@ class CCM(SearchingLearner):
         else:
             rounds = 0 if self.method == "supervised" else self.max_iter
             run = self._labelling_loop(training, (), np.zeros(0), relearn=False, judge=judged, max_iter=rounds).run()
-        self.history_, self.n_iter_ = run.history, len(run.history)
+        self._take_run(run)
         return self
 
     @property

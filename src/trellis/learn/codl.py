@@ -64,21 +64,6 @@ class CoDL(SearchingLearner):
     random_state : int or None, default=None
         Seed of the random start, used if nothing is labelled.
 
-    Attributes
-    ----------
-    model_ : estimator
-        The trained copy of the model.
-    penalties_ : dict
-        Penalty of each constraint, by name.
-    learned_penalties_ : dict
-        Places and violations that learned penalties are estimated from.
-    history_ : History
-        One entry per round.
-    n_iter_ : int
-        Number of rounds.
-    converged_ : bool
-        Whether training stopped before ``max_iter``.
-
     Examples
     --------
     >>> from trellis.constraints import count

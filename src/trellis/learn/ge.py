@@ -232,14 +232,8 @@ class GE(ProjectedLearner):
 
     Attributes
     ----------
-    model_ : estimator
-        The trained copy of the model.
     history_ : History
         One entry per round; ``violation`` is the mean distance from each target.
-    n_iter_ : int
-        Number of rounds.
-    converged_ : bool
-        Whether training stopped before ``max_iter``.
 
     Examples
     --------

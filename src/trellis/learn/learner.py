@@ -65,6 +65,17 @@ class Learner(SavedEstimator):
     """Base of all learners: a model, constraints, and what training and inference have in common.
 
     A file holds the model and the rules.
+
+    Attributes
+    ----------
+    model_ : estimator
+        The trained copy of the model.
+    history_ : History
+        One entry per round.
+    n_iter_ : int
+        Number of rounds.
+    converged_ : bool
+        Whether training stopped before ``max_iter``.
     """
 
     has_penalties = False
@@ -314,8 +325,15 @@ class ProjectedLearner(Learner):
 class SearchingLearner(ProjectedLearner):
     """A learner of a constrained conditional model: predictions are the best outputs less the price of violations.
 
-    Subclasses learn ``model_``, ``penalties_``, ρ by the name of the constraint, and ``learned_penalties_``: for each
-    constraint of strength "learned", how often the labels test and break it. It is not saved.
+    ``learned_penalties_`` is not saved.
+
+    Attributes
+    ----------
+    penalties_ : dict
+        Penalty of each constraint, by name.
+    learned_penalties_ : list
+        Of each constraint of strength "learned": how often the labels test it, how often they violate it, and its
+        penalty.
     """
 
     has_penalties = True

@@ -89,16 +89,14 @@ class MultiView(ProjectedLearner):
 
     Attributes
     ----------
+    model_ : Views
+        The trained models together, as one model.
     models_ : list
         The trained copies of the models.
     gamma_ : float
         The temperature used.
     history_ : History
         One entry per round; ``kl`` is the distance of the views.
-    n_iter_ : int
-        Number of rounds.
-    converged_ : bool
-        Whether training stopped before ``max_iter``.
 
     Examples
     --------

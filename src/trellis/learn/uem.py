@@ -84,8 +84,6 @@ class UEM(ProjectedLearner):
 
     Attributes
     ----------
-    model_ : estimator
-        The trained copy of the model.
     history_ : History
         Objective, likelihood, KL divergence and violations of every round.
     duals_ : object
@@ -94,10 +92,6 @@ class UEM(ProjectedLearner):
         Mean dual variable of each constraint.
     objective_ : float
         Final objective.
-    n_iter_ : int
-        Number of rounds.
-    converged_ : bool
-        Whether training stopped before ``max_iter``.
 
     Examples
     --------

@@ -90,12 +90,6 @@ class ArcParser(TreeModel, LogLinearModel):
         Tags.
     word_names_ : Vocabulary
         Words.
-    history_ : History
-        Objective and development score of each round.
-    n_iter_ : int
-        Number of rounds.
-    converged_ : bool
-        Whether training stopped before ``max_iter``.
 
     Examples
     --------

@@ -77,12 +77,6 @@ class CRF(LogLinearModel, SequenceModel):
         Features.
     label_names_ : Vocabulary
         Labels.
-    history_ : History
-        Objective and development score of each round.
-    n_iter_ : int
-        Number of rounds.
-    converged_ : bool
-        Whether training stopped before ``max_iter``.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Documentation of constructor parameters, written once: in the class that has them, in a base class, or in ``SHARED``.
+"""Documentation of parameters and attributes, written once: in the class itself, in a base class, or in ``SHARED``.
 
-:func:`documented` completes the numpydoc table of a class from these, in the order of the signature and with its
-defaults, so that ``help`` and the reference show all parameters.
+:func:`documented` completes the numpydoc tables of a class from these, parameters in the order of the signature and
+with its defaults, so that ``help`` and the reference show all of them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TypeVar
 K = TypeVar("K", bound=type)
 
 HEADING = "    Parameters\n    ----------\n"
+ATTRIBUTES = "    Attributes\n    ----------\n"
 ENTRY = re.compile(r"^    (?P<name>\w+) : (?P<type>.*)\n(?P<text>(?:        .*\n)+)", re.MULTILINE)
 INDENT = " " * 8
 
@@ -58,11 +59,18 @@ SHARED: Mapping[str, tuple[str, str]] = {
 
 
 def documented(kind: K) -> K:
-    """Complete the table of parameters in the docstring of a class, in place."""
+    """Complete the tables of parameters and attributes in the docstring of a class, in place."""
     if kind.__doc__ is None or HEADING not in kind.__doc__:  # without docstrings (python -OO) there is nothing to do
         return kind
     before, after = kind.__doc__.split(HEADING)
     rest = ENTRY.sub("", after[: _end(after)]) + after[_end(after) :]
+    attributes: dict[str, tuple[str, str]] = {}
+    for base in kind.__mro__:
+        attributes = attributes | {n: one for n, one in _entries(base, ATTRIBUTES).items() if n not in attributes}
+    if attributes:
+        first, _, table = rest.rpartition(ATTRIBUTES)
+        listed = "".join(f"    {name} : {type_}\n{text}" for name, (type_, text) in attributes.items())
+        rest = (first or "\n") + ATTRIBUTES + listed + table[_end(table) if first else 0 :]
     parameters = inspect.signature(kind).parameters
     kind.__doc__ = before + HEADING + "".join(_entry(kind, name, parameters[name]) for name in parameters) + rest
     return kind
@@ -71,7 +79,7 @@ def documented(kind: K) -> K:
 def _entry(kind: type, name: str, parameter: inspect.Parameter) -> str:
     """The entry of a parameter: of the class itself, of the nearest base that has one, or the shared one."""
     for base in kind.__mro__:
-        found = _entries(base).get(name)
+        found = _entries(base, HEADING).get(name)
         if found is not None:
             type_, text = found
             if base is kind:
@@ -87,9 +95,9 @@ def _entry(kind: type, name: str, parameter: inspect.Parameter) -> str:
     return f"    {name} : {type_}{default}\n{text}"
 
 
-def _entries(kind: type) -> dict[str, tuple[str, str]]:
-    """Type and text of the parameters that a docstring has."""
-    _, _, after = (vars(kind).get("__doc__") or "").partition(HEADING)
+def _entries(kind: type, heading: str) -> dict[str, tuple[str, str]]:
+    """Type and text of the parameters, or attributes, that a docstring has."""
+    _, _, after = (vars(kind).get("__doc__") or "").partition(heading)
     return {found["name"]: (found["type"], found["text"]) for found in ENTRY.finditer(after[: _end(after)])}
 
 

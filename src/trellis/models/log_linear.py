@@ -49,6 +49,15 @@ class LogLinearModel(SavedEstimator):
         With ``dev`` data, stop after this many rounds without a better score.
     random_state : int or None
         Seed of the order of sentences in stochastic steps.
+
+    Attributes
+    ----------
+    history_ : History
+        Objective and development score of each round.
+    n_iter_ : int
+        Number of rounds.
+    converged_ : bool
+        Whether training stopped before ``max_iter``.
     """
 
     l2: float

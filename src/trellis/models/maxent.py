@@ -56,12 +56,6 @@ class MaxEnt(LogLinearModel, TabularModel):
         Weights of features.
     intercept_ : ndarray of shape (K,)
         Weights of labels.
-    history_ : History
-        Objective and development score of each round.
-    n_iter_ : int
-        Number of rounds.
-    converged_ : bool
-        Whether training stopped before ``max_iter``.
 
     Examples
     --------

@@ -33,17 +33,6 @@ class JLIS(IndirectLearner):
     normalised : bool, default=True
         Divide the features of instances with binary labels by their size κ(x).
 
-    Attributes
-    ----------
-    model_ : estimator
-        The trained copy of the model.
-    history_ : History
-        Objective, duality gap and seconds of every round.
-    n_iter_ : int
-        Number of rounds.
-    converged_ : bool
-        Whether training stopped before ``max_iter``.
-
     Examples
     --------
     >>> from trellis.learn.margin.negatives import shuffled

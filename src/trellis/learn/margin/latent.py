@@ -27,17 +27,6 @@ class LatentSSVM(IndirectLearner):
         Initial weights: "auto" trains them on the fully labelled instances, or uses 0; "model" takes the weights of the
         model.
 
-    Attributes
-    ----------
-    model_ : estimator
-        The trained copy of the model.
-    history_ : History
-        Objective, duality gap and seconds of every round.
-    n_iter_ : int
-        Number of rounds.
-    converged_ : bool
-        Whether training stopped before ``max_iter``.
-
     Examples
     --------
     >>> from trellis.models import CRF

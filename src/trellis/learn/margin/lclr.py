@@ -49,14 +49,6 @@ class LCLR(IndirectLearner):
 
     Attributes
     ----------
-    model_ : estimator
-        The trained copy of the model.
-    history_ : History
-        Objective, duality gap and seconds of every round.
-    n_iter_ : int
-        Number of rounds.
-    converged_ : bool
-        Whether training stopped before ``max_iter``.
     first_weights_ : ndarray
         Weights that found the structures of "two-stage".
 

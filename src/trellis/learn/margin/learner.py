@@ -34,9 +34,6 @@ class _MarginHeader(SavedLearner):
 class MarginLearner(Learner):
     """Weights of a model, learned by a margin. Subclasses bring ``fit`` for their kind of examples.
 
-    Learned: ``model_``, ``bias_`` (the weight of the dummy feature), ``history_``, ``objective_``, ``n_iter_``,
-    ``converged_``.
-
     Parameters
     ----------
     model : estimator
@@ -50,6 +47,15 @@ class MarginLearner(Learner):
         Weight of the losses relative to ½ ‖w‖².
     loss : {"squared_hinge", "hinge"}
         Loss of a margin violation.
+
+    Attributes
+    ----------
+    history_ : History
+        Objective, duality gap and seconds of every round.
+    bias_ : float
+        Weight of the constant feature.
+    objective_ : float
+        Final objective.
     """
 
     model: Any

@@ -35,17 +35,6 @@ class MIRA(Perceptron):
         Maximum weight of one output in an update, so that an example that cannot be satisfied does not undo the others.
         By default, unbounded.
 
-    Attributes
-    ----------
-    model_ : estimator
-        The trained copy of the model.
-    history_ : History
-        Objective, duality gap and seconds of every round.
-    n_iter_ : int
-        Number of rounds.
-    converged_ : bool
-        Whether training stopped before ``max_iter``.
-
     Examples
     --------
     >>> from trellis.models import CRF

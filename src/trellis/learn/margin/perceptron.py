@@ -34,17 +34,6 @@ class Perceptron(MarginLearner):
     shuffle : bool, default=True
         Visit the examples in a random order in every pass.
 
-    Attributes
-    ----------
-    model_ : estimator
-        The trained copy of the model.
-    history_ : History
-        Objective, duality gap and seconds of every round.
-    n_iter_ : int
-        Number of rounds.
-    converged_ : bool
-        Whether training stopped before ``max_iter``.
-
     Examples
     --------
     >>> from trellis.models import CRF

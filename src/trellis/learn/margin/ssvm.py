@@ -44,17 +44,6 @@ class SSVM(MarginLearner):
     tol : float, default=0.01
         Relative duality gap at which training stops (not for "subgradient").
 
-    Attributes
-    ----------
-    model_ : estimator
-        The trained copy of the model.
-    history_ : History
-        Objective, duality gap and seconds of every round.
-    n_iter_ : int
-        Number of rounds.
-    converged_ : bool
-        Whether training stopped before ``max_iter``.
-
     Examples
     --------
     >>> from trellis.models import CRF
