@@ -87,7 +87,7 @@ class Few:
 
 
 def visible(text: str) -> str:
-    """The text with control characters written out: a name in a stranger's model must not steer the terminal.
+    """The text with control characters written out: a name in an untrusted model must not control the terminal.
 
     >>> visible("a [bold] \\x1b[2J word")
     'a [bold] \\\\x1b[2J word'

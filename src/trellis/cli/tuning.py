@@ -37,7 +37,7 @@ def with_best_gamma(
     read: Callable[[str], tuple[Any, Any]],
     **fit: Any,
 ) -> Any:
-    """The estimator trained with the γ that scores best; what was tried is told on standard error.
+    """The estimator trained with the γ that scores best; the tried values are shown on standard error.
 
     read : the development set of a file
     """

@@ -5,9 +5,9 @@
     digest         SHA-256 of the header and of every array with its name, type and shape
 
 The same header and arrays give the same bytes: entries have a fixed date and are stored as they are, since packed
-bytes depend on the version of zlib. Files may come from strangers: a file is read only if it is such as the writer
-makes them, nothing in it may claim to be larger than the file is, and it opens no other. The digest tells damage and
-edits by hand, not forgery: whoever can compute it can write a file. What arrays say is for models to check.
+bytes depend on the version of zlib. Files may be untrusted: a file is read only if it has the form that the writer
+produces, no entry may claim to be larger than the file, and no other file is opened. The digest detects damage and
+manual edits, not forgery. The contents of arrays are checked by the models.
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ def read_archive(path: FilePath) -> Archive:
                     raise ModelFileError("damaged: its parts are not those that were written together; copy it again")
         except ModelFileError as error:
             raise ModelFileError(f"{shown}: {error}") from None
-        except Exception as error:  # whatever foreign bytes make of zipfile, json and NumPy
-            told = str(error) or type(error).__name__
-            raise ModelFileError(f"{shown}: damaged ({told}); write or copy it again") from error
+        except Exception as error:  # whatever zipfile, json and NumPy raise on such bytes
+            reason = str(error) or type(error).__name__
+            raise ModelFileError(f"{shown}: damaged ({reason}); write or copy it again") from error
     return Archive(header, arrays, size)
 
 

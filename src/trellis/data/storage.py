@@ -214,7 +214,7 @@ def mapped_zeros(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
         return np.zeros(shape, kind)
     with _kept_on_disk(WORKED_OUT), _temporary() as file:
         if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(file.fileno(), 0, size)  # a full disk is told now, and not by a signal later
+            os.posix_fallocate(file.fileno(), 0, size)  # a full disk is reported now, not by a signal later
         else:
             file.truncate(size)
         found = mmap.mmap(file.fileno(), size)

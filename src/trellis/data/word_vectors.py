@@ -122,8 +122,8 @@ def _wordllama() -> VectorTable:
         raise DataError("this version of wordllama has no vectors of 256 numbers: pip install wordllama==0.4")
     with open(weights[0], "rb") as handle:
         (n,) = struct.unpack("<Q", handle.read(8))
-        ((_, told),) = [one for one in json.loads(handle.read(n)).items() if one[0] != "__metadata__"]
-        matrix = np.frombuffer(handle.read(), dtype=np.float16).reshape(told["shape"])
+        ((_, info),) = [one for one in json.loads(handle.read(n)).items() if one[0] != "__metadata__"]
+        matrix = np.frombuffer(handle.read(), dtype=np.float16).reshape(info["shape"])
     vocabulary = json.loads(tokenizers[0].read_text(encoding="utf-8"))["model"]["vocab"]
     words = sorted(vocabulary, key=vocabulary.__getitem__)
     if len(words) != len(matrix):

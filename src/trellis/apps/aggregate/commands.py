@@ -1,6 +1,6 @@
 """``trellis aggregate``: combine the votes of several labelling functions into labels with probabilities.
 
-As many results come out as texts went in, of all files in order. Results do not depend on the number of threads.
+There is one result for each text, in the order of the files. Results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TRAINING = (
     "save", "rules", "labels", "coarse", "accuracy", "prior_strength", "entity_bias", "no_short_forms", "max_iter",
     "history",
 )  # fmt: skip
-"""Options that training alone reads."""
+"""Options of training only."""
 
 
 def aggregate(
@@ -130,12 +130,12 @@ def aggregate(
             made.save(save)
         if history is not None:
             made.history_.save(history)
-    on_screen = output == "-" and sys.stdout.isatty()  # a bar between the labels would spoil both
+    on_screen = output == "-" and sys.stdout.isatty()  # a progress bar would appear between the labels
     with Progress("writing", len(texts), not quiet and not on_screen) as progress:
         rows = zip(texts, found, probabilities, strict=True)
         _write(output, progress.over(rows), made.label_names_, wants_json(output, json))
     if accuracies is not None or (not quiet and model is None):
-        _tell_accuracies(made, accuracies, json)
+        _report_accuracies(made, accuracies, json)
 
 
 def _listed(names: str, message: str) -> list[str]:
@@ -180,7 +180,7 @@ def _write(
             out.write(_json.dumps(record, ensure_ascii=False) + "\n")
 
 
-def _tell_accuracies(made: Aggregator, path: str | None, json: bool) -> None:
+def _report_accuracies(made: Aggregator, path: str | None, json: bool) -> None:
     """Write the table to a file, or show it on standard error: standard output may hold the labels."""
     from trellis.data.files import writing
 

@@ -1,4 +1,4 @@
-"""Labelling functions: functions, regular expressions, phrase lists, models and recorded answers that vote on texts.
+"""Labelling functions: functions, regular expressions, phrase lists, models and saved answers that vote on texts.
 
     texts ──apply_functions──▶ documents with votes ──Aggregator──▶ labels ──Extractor.fit──▶ a model
 
@@ -31,7 +31,7 @@ from trellis.errors import DataError, UnknownNameError, counted
 
 ON = ("tokens", "spans", "text", "documents")
 CHUNK = 64
-"""Texts that a worker takes at once."""
+"""Texts per task of a worker process."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,9 @@ class LabellingFunction:
             return None
         if isinstance(found, str):
             return found
-        if self.label is None or not isinstance(found, bool | np.bool_):  # −1 abstains elsewhere, and is true in Python
+        if self.label is None or not isinstance(
+            found, bool | np.bool_
+        ):  # −1 means "abstain" in other libraries, and is true in Python
             raise DataError(
                 f"the labelling function {self.name!r} gives {found!r}: return a label or None, or return True or "
                 "False and name the label: labelling_function(label=...)"
@@ -159,7 +161,7 @@ def labelling_function(
     if callable(label):
         return LabellingFunction(label, name or label.__name__, None, on, bio)
     made = partial(LabellingFunction, label=label, on=on, bio=bio)
-    made(labelling_function, name="")  # settings are checked before there is a function
+    made(labelling_function, name="")  # settings are checked first
     return lambda function: made(function, name=name or function.__name__)
 
 
@@ -276,7 +278,7 @@ def _places(text: str, span: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
 
 
 def tokens_within(text: Document, start: int, end: int) -> tuple[int, int] | None:
-    """First token that characters start..end−1 touch, and the one after the last; None: there is none."""
+    """First token that overlaps characters start..end−1, and the one after the last; None if there is none."""
     touched = [t for t, (low, high) in enumerate(text.offsets) if low < end and high > start]
     return (touched[0], touched[-1] + 1) if touched and start < end else None
 

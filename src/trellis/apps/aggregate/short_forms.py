@@ -1,8 +1,8 @@
-"""Short forms as a labelling function: "nitric oxide ( NO )" explains what NO means wherever the text has it.
+"""Abbreviations as a labelling function: "nitric oxide ( NO )" defines NO for the whole text.
 
-The letters of the short form are looked for in the words before the bracket, from the end, the first of them at the
-beginning of a word (Schwartz and Hearst 2003). If the other functions vote for the long form, this one votes for every
-occurrence of the short form.
+The letters of the short form are matched backwards in the words before the bracket, and the first letter must begin a
+word (Schwartz and Hearst 2003). If other functions vote for the long form, this one votes for every occurrence of the
+short form.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SHORT_FORMS = "short forms"
 """Name of the function."""
 OPENING, CLOSING = ("(", "["), (")", "]", ";", ",")
 LONGEST = 10
-"""Letters of a short form at most; it has two at least."""
+"""Maximum number of letters of a short form; the minimum is two."""
 
 
 def with_short_forms(text: Document) -> Document:
@@ -65,7 +65,7 @@ def _may_be_short(token: str) -> bool:
 
 
 def _begins(short: str, words: Sequence[str]) -> int | None:
-    """The word with which a long form of it begins, None: there is none."""
+    """Index of the word at which its long form begins, or None."""
     text = "\n".join(words).lower()
     at = len(text)
     letters = [sign for sign in short.lower() if sign.isalnum()]

@@ -2,7 +2,7 @@
 
 coverage(j)    share of items that function j votes on          items: tokens, or whole texts of one token each
 overlaps(j)    share on which another function votes too
-conflicts(j)   share on which another function votes otherwise                   (Ratner et al. 2017, Snorkel)
+conflicts(j)   share on which another function votes differently                  (Ratner et al. 2017, Snorkel)
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trellis.data.voted_files import as_voted
 from trellis.errors import DataError, UnknownNameError
 
 NEAR = 0.005
-"""An estimated accuracy so close to 0 or 1 is marked as on its bound."""
+"""Estimated accuracies this close to 0 or 1 are marked as on the bound."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class FunctionSummary:
 
     labels : that it votes for;  votes : number of its votes
     coverage, overlaps, conflicts : shares of all items
-    estimated : accuracy that an aggregator estimates, on_bound : whether that is 0 or 1 but for rounding
+    estimated : accuracy estimated by an aggregator;  on_bound : whether it is 0 or 1 up to rounding
     accuracy : share of its votes that are gold
     """
 
@@ -53,7 +53,7 @@ class VoteSummary:
     functions: tuple[FunctionSummary, ...]
 
     def records(self) -> list[dict[str, Any]]:
-        """A dictionary for each function, of which ``pandas.DataFrame`` makes a table."""
+        """A dictionary for each function; ``pandas.DataFrame`` turns the list into a table."""
         return [asdict(one) for one in self.functions]
 
     def _rows(self) -> list[list[str]]:

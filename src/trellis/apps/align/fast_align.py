@@ -8,7 +8,7 @@ typed                       by users of    becomes
 -r FILE                     eflomal        --reverse-links FILE
 -dov, -dovr                 fast_align     the same, letter by letter
 
-``-o`` is taken for fast_align's only beside its ``-d`` or ``-v``; else a file is missing, and that is told.
+``-o`` is read as fast_align's flag only together with ``-d`` or ``-v``; otherwise its file is reported as missing.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def answer(aligner: Aligner, lines: Iterable[tuple[int, str | DataError]], out: TextIO, form: LinkLines) -> None:
     """Write a line of links for each numbered line ``source ||| target``.
 
-    A line that cannot be read is answered with an empty line, and the reason is told on standard error.
+    A line that cannot be read gets an empty line, and the reason is printed on standard error.
     """
     aligner.align([("a", "a")])  # compiles, so that the first answer does not wait for it
     for number, line in lines:

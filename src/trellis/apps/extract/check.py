@@ -27,7 +27,7 @@ from trellis.models import HMM
 
 NOT_TESTED = joined([])
 EXAMPLES = 3
-"""So many places where labels break a rule are listed."""
+"""At most this many places where labels violate a rule are listed."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ class RuleCheck:
     """One rule in some texts.
 
     sentence : what it says;  places : where it applies, whatever the labels;  texts : how many texts these are in
-    words : the tokens that it is about, each with how often, commonest first; of rules about single tokens alone
+    words : the tokens it concerns with their counts, most frequent first; only for rules about single tokens
     first : number of the first text, from 0, None where there is none
-    tested : number of places at which labels test it;  broken : at how many of these they break it; None where no text
-        is labelled
+    tested : number of places at which labels test it;  broken : at how many of these they violate it; None where no
+        text is labelled
     broken_at : the first of these
     """
 
@@ -108,7 +108,7 @@ def check_rules(
 
 
 def _broken_at(test: TestedPlaces, offsets: IntArray) -> list[tuple[int, int | None]]:
-    """Instance (or COUPLING) and token of each unit that is broken, in order; None: not a single token."""
+    """Instance (or COUPLING) and token of each violated unit, in order; None if it is not a single token."""
     units = np.flatnonzero(test.broken)
     pairs = zip(test.instance[units].tolist(), test.slot[units].tolist(), strict=True)
     return [(i, None if slot == NO_SLOT else slot - int(offsets[i])) for i, slot in pairs]

@@ -4,11 +4,11 @@
     P(tokens a..b−1 are a field L)  =  q(a..b−1 all L, a−1 and b not L)
                                     =  Q(a, b) − Q(a−1, b) − Q(a, b+1) + Q(a−1, b+1),    Q(a, b) = q(a..b−1 all L)
 
-A chain is Markov under q, so that one inference serves all fields of a text:
+A chain is Markov under q, so one inference is enough for all fields of a text:
 
     Q(a, b) = q(y_a = L) Π_{a < t < b} q(y_{t−1} = L, y_t = L) / q(y_{t−1} = L)
 
-On segments "all L" means that they are one segment; there every Q is an inference of its own.
+For segments, "all L" means that they are one segment, and every Q needs its own inference.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from trellis.models.inference import Inference
 from trellis.projection import ProjectionItem, ShardAnswer
 
 AGAINST = 60.0
-"""What the score of a label loses that is not asked for: e^−60 is as good as never."""
+"""Subtracted from the scores of labels that are excluded; e^−60 is practically 0."""
 COPIED = 32_768
-"""Tokens of copies of texts that are held at a time, by each thread."""
+"""Maximum number of tokens in copies of texts, per thread."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class _OfShard:
         return found
 
     def _given(self, q: Any, runs: Runs, some: IntArray, lengths: IntArray) -> FloatArray:
-        """log Σ of the outputs that label some of the runs so."""
+        """log Σ over the outputs that give these runs their labels."""
         own = q.take(runs.instance[some])
         at = np.concatenate([[0], np.cumsum(lengths)])
         run = np.repeat(np.arange(len(some)), (runs.last - runs.first)[some])
@@ -90,7 +90,7 @@ class _OfShard:
 
 
 def _along_chains(q: Any, runs: Runs, some: IntArray) -> FloatArray:
-    """Q of some of the runs on chains, from marginals of labels and of transitions."""
+    """Q of some runs on chains, from the marginals of labels and transitions."""
     length = (runs.last - runs.first)[some]
     run = np.repeat(np.arange(len(some)), length)
     within = np.arange(len(run)) - np.repeat(np.cumsum(length) - length, length)
@@ -116,14 +116,14 @@ def field_probabilities(
 ) -> list[list[float]]:
     """The probability of every field that labels give each text, in the order of :func:`fields_of`.
 
-    The texts must be such that can obey the strict rules. A text in which labels of the model's own have B- and I-
-    before them has none. constrained : whether the rules are looked at;  inference : of the extractor on these texts
+    The texts must be able to satisfy the hard rules. A text has no probabilities if the model's labels themselves
+    begin with B- and I-. constrained : whether the rules apply;  inference : of the extractor on these texts
     """
     texts, numbers = extractor.texts(texts), extractor.label_names_
     if not any(map(len, texts)):
         return [[] for _ in texts]
     fields = [fields_of(t, y) for t, y in zip(texts, labels, strict=True)]
-    # labels that tell themselves where fields begin are not those of the fields
+    # labels with B- and I- are not the labels of fields
     fields = [own if all(f.label in numbers for f in own) else [] for own in fields]
     given: Any = inference
     if given is None:

@@ -80,7 +80,7 @@ def _own(labels: Labels | None, names: Vocabulary, again: bool) -> tuple[str | N
 
 
 def _hinted(error: UnknownNameError, texts: Sequence[Document], names: Vocabulary) -> UnknownNameError:
-    """An unknown label is sometimes a word: then the columns are swapped."""
+    """Add a hint to the error: if tokens occur among the labels, the columns may be swapped."""
     swapped = any(word in names for t in texts if t.labels is not None for word in t.tokens)
     made = UnknownNameError(error.kind, error.name, names, path=error.path, line=error.line)
     if swapped and error.kind == "label":
@@ -96,7 +96,7 @@ def _hinted(error: UnknownNameError, texts: Sequence[Document], names: Vocabular
 
 @contextmanager
 def naming(texts: Sequence[Document]) -> Iterator[None]:
-    """Say of an instance without an output where its text stands and how it begins."""
+    """Add to the error of an instance without an output where its text is and how it begins."""
     try:
         yield
     except InfeasibleError as error:

@@ -2,7 +2,7 @@
 
 utility of a rule   token accuracy with it alone, and with all rules but it      (Chang 2011, tables 3.7 and 3.8)
 
-once for the trained model, where rules act at prediction alone, and once with the model trained anew on the same data.
+once for the trained model, where rules are changed in prediction only, and once for models that are trained again.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RuleReport:
 
 @dataclass(frozen=True)
 class Utility:
-    """Token accuracy with a rule alone and with all but it; of "(none)" and "(all)" both are the same."""
+    """Token accuracy with a rule alone and with all rules but this one; equal for "(none)" and "(all)"."""
 
     name: str
     alone: float
@@ -97,7 +97,7 @@ def explain(extractor: Extractor, texts: Iterable[TextLike]) -> list[RuleReport]
 
 
 def _labels(extractor: Extractor, texts: Sequence[Document]) -> LabelArray:
-    """Labels under the rules, of texts that cannot obey them too."""
+    """Labels under the rules, also of texts that cannot satisfy them."""
     found = predict_relaxed(extractor, texts)
     for number, why in found.lost.items():
         raise InfeasibleError(f"text {number + 1} has no possible labelling: {why}", instances=(number,))
@@ -125,7 +125,7 @@ def _price(extractor: Extractor, constraint: Constraint, name: str) -> float | N
 
 
 def utility(extractor: Extractor, texts: Iterable[TextLike]) -> list[Utility]:
-    """Token accuracy with and without each rule at prediction time; the model stays as it is."""
+    """Token accuracy with and without each rule in prediction; the model does not change."""
     extractor._check_fitted()
     texts = extractor.texts(texts)
     _need_labels(texts)
@@ -151,7 +151,7 @@ def trained_utility(
     method: str | None = None,
     without: bool = True,
 ) -> list[Utility]:
-    """With the model trained anew for every set of rules, on the data given; ``method`` None: the extractor's.
+    """Token accuracy of models trained with each set of rules on the given data; ``method`` None: the extractor's.
 
     without : whether to train with all rules but one too; NaN otherwise
     """

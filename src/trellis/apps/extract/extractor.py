@@ -178,7 +178,7 @@ class Extractor(SavedEstimator):
     learned_names = _ExtractorHeader
     not_saved = (*SavedEstimator.not_saved, "rules", "rules_path", "encoder", "device")  # a file holds what was read
     tokeniser_ = WORDS
-    told_ = cast("tuple[TextFeature, ...]", ())
+    text_features_ = cast("tuple[TextFeature, ...]", ())
 
     @classmethod
     def from_file(cls, path: FilePath, **settings: Any) -> Self:
@@ -221,8 +221,8 @@ class Extractor(SavedEstimator):
             "semi-crf" if self.encoder is None and side_by_side(labelled, names) else "crf"
         )
         every, storage = chain([first], some), Storage(self.memory)
-        corpus, self.classes_of_words_, told = learning_corpus(every, names, self.min_count, storage)
-        texts = OnDemand(len(corpus.batch), lambda number: told.get(number) or corpus.sentence(number))
+        corpus, self.classes_of_words_, with_labels = learning_corpus(every, names, self.min_count, storage)
+        texts = OnDemand(len(corpus.batch), lambda number: with_labels.get(number) or corpus.sentence(number))
         free = np.flatnonzero(~corpus.batch.complete)
         with naming(OnDemand(len(free), lambda number: texts[int(free[number])])):
             judged = None if dev is None else (encoded(self.texts(dev), names, self.classes_of_words_), None)
@@ -234,15 +234,15 @@ class Extractor(SavedEstimator):
 
     def _take_rules(self, rules: ExtractionRules) -> None:
         self.rules_ = rules
-        self.tokeniser_, self.told_ = rules.parsed.tokeniser, tuple(rules.parsed.features.values())
+        self.tokeniser_, self.text_features_ = rules.parsed.tokeniser, tuple(rules.parsed.features.values())
 
     def texts(self, X: Iterable[TextLike], y: Iterable[Labels | None] | None = None) -> list[Document]:
-        """Texts in any of their forms, strings cut as the rules say; spans are labels where these are not given."""
+        """Texts as documents: strings are tokenised as the rules say, and spans become labels if there are none."""
         return [labelled_by_spans(text) for text in as_documents(X, y, self.tokeniser_)]
 
     @property
     def method_(self) -> str:
-        """How it learns."""
+        """The training method."""
         return self.method or ("pr" if self.k_best == 1 and self.max_iter > 0 else "codl")
 
     def corpus(self, texts: Iterable[TextLike], *, labels: bool = True, again: bool = False) -> Corpus:
@@ -281,7 +281,7 @@ class Extractor(SavedEstimator):
         return found
 
     def codes(self, labels: Iterable[Sequence[str]]) -> LabelArray:
-        """Labels that it has predicted, as numbers."""
+        """Predicted labels as codes."""
         numbers = {name: code for code, name in enumerate(codes_of(list(self.label_names_)))}
         return np.array([numbers[label] for own in labels for label in own], dtype=np.int32)
 
@@ -331,7 +331,7 @@ class Extractor(SavedEstimator):
 
     def learned(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         self._check_fitted()
-        members = getattr(self.ccm_.model_, "members", [self.ccm_.model_])  # a network may stand beside the CRF
+        members = getattr(self.ccm_.model_, "members", [self.ccm_.model_])  # a CRF, perhaps with a network
         header, arrays = to_archive(members[0])
         network, more = members_to_archive({"network": members[1] if len(members) > 1 else None})
         names = _ExtractorHeader(
@@ -366,7 +366,7 @@ class Extractor(SavedEstimator):
                 )
         self.constraints_ = self.rules_.chosen(self.usual_, self.without_)
         self.classes_of_words_ = WordClasses(frozenset(names["common"]))
-        # an HMM is what is left where there was nothing to learn a CRF from
+        # the model is an HMM if there was nothing to train a CRF on
         kinds: list[Any] = [CRF if self.model_kind is None else MODEL_KINDS[self.model_kind], HMM]
         own = split_arrays(arrays, ["network_", ""] if "network" in names else [""])
         model: Any = from_archive(names["model"], own[""], tuple(kinds))

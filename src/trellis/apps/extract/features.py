@@ -16,37 +16,37 @@ from trellis.models.features import FeatureFunction, named_values
 
 NEIGHBOURS = (-2, -1, 0, 1, 2)
 EDGES = "mark before="
-"""How the names of features begin that have weights for pairs of labels: fields often end with a mark."""
+"""Prefixes of the features that have weights for pairs of labels: punctuation often ends a field."""
 LAST = 4
-"""Places from the beginning and from the end of a text that are told apart."""
+"""Number of positions from the beginning and the end of a text that are distinguished."""
 
 
 @dataclass(frozen=True)
 class TokenFeatures:
-    """The features, those of ``more`` after the ready ones; told : those of a rules file.
+    """The default features, then those of ``more``, then ``of_rules``, those of a rules file.
 
     >>> TokenFeatures()([{"word": "Ann"}, {"word": ","}], 0)[:4]
     ['word-2=', 'word-1=', 'word+0=ann', 'form+0=<Xx>']
     """
 
     more: FeatureFunction | None = None
-    told: tuple[TextFeature, ...] = ()
+    of_rules: tuple[TextFeature, ...] = ()
 
     def __call__(self, sentence: Sequence[Mapping[str, Any]], at: int) -> list[Any]:
         found = list(_ready([token["word"] for token in sentence[max(at - 2, 0) : at + 3]], min(at, 2)))
         n = len(sentence)
         found += [f"tenth={10 * at // n}", f"from start={min(at, LAST)}", f"from end={min(n - 1 - at, LAST)}"]
-        if self.told:
+        if self.of_rules:
             words = [token["word"] for token in sentence]
-            found += [f"told {name}" for feature in self.told for name in feature.at(words, at)]
+            found += [f"told {name}" for feature in self.of_rules for name in feature.at(words, at)]
         if self.more is not None:
-            # names of one's own cannot meet the ready ones
+            # user-defined names cannot clash with the default ones
             found += [f"own {name}" for name, value in named_values(self.more(sentence, at)) if value]
         return found
 
 
 def _ready(words: Sequence[str], at: int) -> Iterator[str]:
-    """Of the words around a token, which is ``at`` in them."""
+    """Default features of the token at position ``at`` of these words."""
     parts = [split_marks(word) for word in words]
     low = [core.lower() for _, core, _ in parts]
     for step in NEIGHBOURS:
@@ -71,7 +71,7 @@ def _ready(words: Sequence[str], at: int) -> Iterator[str]:
 
 
 def boundary_features(sentence: Sequence[Mapping[str, Any]], at: int) -> list[str]:
-    """What a CRF over segments sees of a token that is the first or the last of a segment.
+    """Features of the first or last token of a segment, for a CRF over segments.
 
     >>> boundary_features([{"word": "Ann"}, {"word": ","}], 0)
     ['word=ann', 'form=<Xx>', 'before=', 'after=,']

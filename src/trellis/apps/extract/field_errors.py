@@ -12,7 +12,7 @@ from trellis.data.document import Document
 
 @dataclass(frozen=True)
 class Mistake:
-    """Tokens first..last−1 of a text, which gold calls one thing and the output another."""
+    """Tokens first..last−1 of a text, which have one label in gold and another in the output."""
 
     text: int
     first: int
@@ -30,7 +30,7 @@ class Confusion:
 
 
 def confusions(gold: Sequence[Document], output: Sequence[Document]) -> list[Confusion]:
-    """Of texts with the same tokens; a gold label that is not known is not judged.
+    """Confusions in texts with the same tokens; tokens without a gold label are skipped.
 
     >>> from trellis.data.tokens import as_documents
     >>> truth = as_documents(["Ann Lee 1999"], [["NAME", "NAME", "YEAR"]])

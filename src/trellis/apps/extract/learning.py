@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 SEEN = "seen"
 """The column that the HMM emits; rules look at the words themselves."""
 MARKS = "mark"
-"""The column that says after which mark a label comes."""
+"""The column with the punctuation mark before a label."""
 
 MODEL_KINDS: dict[str, type[HMM] | type[CRF]] = {"crf": CRF, "semi-crf": SemiCRF, "hmm": HMM}
 NETWORK_TEXTS, NETWORK_PASSES = 10_000, (10, 40)
-"""Texts that a network sees in all its passes, and the least and the most passes."""
+"""Number of texts over all passes of a network, and the minimum and maximum number of passes."""
 SOFTENED = 2.0
-"""Temperature of the CRF's posteriors that the network learns: it counts half as much as the CRF where both predict."""
+"""Temperature of the CRF posteriors that the network learns; it gets half the weight of the CRF in prediction."""
 PSEUDO_LABELLED = 0.3
-"""Weight of a pseudo-labelled text, beside 1 of one that a person has labelled."""
+"""Weight of a pseudo-labelled text; that of a labelled one is 1."""
 
 
 def new_hmm(extractor: Extractor) -> HMM:
@@ -55,7 +55,7 @@ def new_hmm(extractor: Extractor) -> HMM:
 def trained_crf(extractor: Extractor, texts: Sequence[Document]) -> Any:
     """A CRF trained on the labelled texts, and on the others with pseudo-labels; the HMM, if there are no labels.
 
-    extractor : with its trained HMM
+    extractor : its HMM is trained
     """
     kind, hmm = cast("type[CRF]", MODEL_KINDS[extractor.kind_]), cast(HMM, extractor.ccm_.model_)
     known = [t.labels is not None and None not in t.labels for t in texts]
@@ -81,7 +81,7 @@ def _final(
     weights: FloatArray | None = None,
     given: Corpus | None = None,
 ) -> Any:
-    """The model that predicts: a CRF, or its product with a network over an encoder, which learned from it.
+    """The final model: a CRF, or its product with a network that is distilled from it.
 
     given : the corpus without pseudo-labels
     """
@@ -96,7 +96,7 @@ def _final(
 
 
 def new_network(extractor: Extractor, labels: list[str], n_texts: int = 1) -> Any:
-    """The network before training: a small one, where it is trained from scratch, since there are few texts."""
+    """The network before training, which is small because there are few texts."""
     from trellis.neural import NeuralCRF
     from trellis.neural.encoders import encoder_of
 
@@ -111,9 +111,9 @@ def new_network(extractor: Extractor, labels: list[str], n_texts: int = 1) -> An
 def pseudo_labels(
     extractor: Extractor, hmm: HMM, crf: CRF | None, seen: BoolArray, texts: Sequence[Document]
 ) -> Iterator[LabelArray]:
-    """Codes by the product of both models; labels that no labelled text shows, by the HMM alone.
+    """Codes from the product of both models; labels without an example come from the HMM alone.
 
-    seen : (n_labels,) whether a labelled text shows the label
+    seen : (n_labels,) whether a labelled text has the label
     """
 
     def codes(model: Any) -> LabelArray:
@@ -131,7 +131,7 @@ def _crf(extractor: Extractor, kind: type[CRF], corpus: Corpus, weights: FloatAr
     """A CRF, or one over segments, trained on texts with labels."""
     own: dict[str, Any] = {"edge_features": EDGES}
     if kind is SemiCRF:
-        phrases = {one.name: one.phrases for one in extractor.told_ if one.phrases}
+        phrases = {one.name: one.phrases for one in extractor.text_features_ if one.phrases}
         own = {"boundaries": boundary_features, "dictionaries": phrases}
     model = kind(
         list(extractor.label_names_), features=token_features(extractor), tol=1e-4, n_jobs=extractor.n_jobs,
@@ -148,7 +148,7 @@ def token_features(extractor: Extractor) -> TokenFeatures:
             f"this extractor was trained with the feature function {missing}, which its file cannot hold: "
             "load_model(path, features=...) with that function"
         )
-    return TokenFeatures(extractor.features, extractor.told_)
+    return TokenFeatures(extractor.features, extractor.text_features_)
 
 
 def infer_with(

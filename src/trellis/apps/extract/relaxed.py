@@ -1,11 +1,11 @@
 """Predictions for all texts, including those that cannot satisfy the rules.
 
-A hard rule that some text cannot meet (a year in every citation, and one that has no number) is no reason to lose the
-others. Such a text gets the output that breaks the hard rules least: their price is so high that no score outweighs it,
+If a text cannot satisfy a hard rule (such as one that asks for a year, where there is no number), its prediction
+violates the hard rules as little as possible: they get a penalty that no score outweighs,
 
     ŷ = argmax_y  score(y) − Σ_soft ρ d(y) − 10⁶ Σ_hard d(y)
 
-and is named with the rules it breaks. All others get what :meth:`Extractor.predict` gives them.
+and the violated rules are listed. All other texts get the prediction of :meth:`Extractor.predict`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ STRICT = (Kind.HARD, Kind.SLACK)
 class Relaxed:
     """labels : of every token of every text, none for a text in ``lost``
     broken : number of a text -> names of the hard rules that its output breaks
-    unruled : number of a text -> why the rules could not even be looked at in it; its output is the model's own
-    lost : number of a text -> why it has no output at all
-    inference : of which these are the labels, where all texts could obey the rules
+    unruled : number of a text -> why the rules could not be evaluated; its output is that of the model alone
+    lost : number of a text -> why it has no output
+    inference : from which the labels come, if all texts can satisfy the rules
     """
 
     labels: list[list[str]]
@@ -45,7 +45,7 @@ class Relaxed:
 
 
 def predict_relaxed(extractor: Extractor, texts: Iterable[TextLike], *, constrained: bool = True) -> Relaxed:
-    """A label for every token of every text, and the rules that had to be broken for it."""
+    """A label for every token of every text, and the rules that had to be violated."""
     texts = extractor.texts(texts)
     answer = Relaxed([[] for _ in texts])
     some = [number for number, text in enumerate(texts) if len(text)]
@@ -66,14 +66,14 @@ def _predict(
     except InfeasibleError as error:
         if not (constrained and _soften(extractor, texts, numbers, answer)):
             _divide(extractor, texts, numbers, answer, constrained, error)
-    except ConstraintError as error:  # a pattern that does not end on some token
+    except ConstraintError as error:  # a regular expression that takes too long on some token
         if not constrained:
             raise
         _divide(extractor, texts, numbers, answer, constrained, error)
 
 
 def _soften(extractor: Extractor, texts: Sequence[Document], numbers: list[int], answer: Relaxed) -> bool:
-    """Let hard rules be broken at a price, keep the outputs that break some, and begin anew with the other texts."""
+    """Make hard rules soft, keep the outputs that violate some, and start again with the other texts."""
     chosen = [texts[i] for i in numbers]
     try:
         with _softened(extractor):
@@ -89,7 +89,7 @@ def _soften(extractor: Extractor, texts: Sequence[Document], numbers: list[int],
         if rest:
             _predict(extractor, texts, [numbers[place] for place in rest], answer, True)
     else:
-        _take(answer, numbers, found)  # the search that may break rules has found what the strict one had not
+        _take(answer, numbers, found)  # the soft search found an output that the strict one did not find
     return True
 
 
@@ -101,7 +101,7 @@ def _divide(
     constrained: bool,
     error: InfeasibleError | ConstraintError,
 ) -> None:
-    """Look for the texts that are to blame, half by half."""
+    """Find the texts that fail, by bisection."""
     if len(numbers) > 1:
         middle = len(numbers) // 2
         for half in (numbers[:middle], numbers[middle:]):
@@ -135,7 +135,7 @@ def _softened(extractor: Extractor) -> Iterator[None]:
 
 
 def _broken(extractor: Extractor, texts: Sequence[Document], labels: list[list[str]]) -> dict[int, list[str]]:
-    """Place of a text -> hard rules that its labels break."""
+    """Number of a text -> hard rules that its labels violate."""
     strict = [c for c in _rules(extractor) if c.strength.kind in STRICT]
     model = extractor.ccm_.model_
     batch = extractor.batch(texts, labels=False)

@@ -1,4 +1,4 @@
-"""Results of a trained extractor: texts with their labels, the probabilities of their fields, and what was odd."""
+"""Results of a trained extractor: texts with labels, probabilities of fields, and texts that had problems."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Results:
 def extracted(
     extractor: Extractor, texts: Sequence[Document], *, constrained: bool = True, probabilities: bool = True
 ) -> Results:
-    """Labels of texts with the probabilities of their fields; a text whose rules had to be relaxed has none."""
+    """Labels of texts with the probabilities of their fields; none for a text whose rules had to be relaxed."""
     found = predict_relaxed(extractor, texts, constrained=constrained)
     texts = [emptied(text) if number in found.lost else text for number, text in enumerate(texts)]
     relaxed = {**found.broken, **{number: [reason] for number, reason in found.unruled.items()}}

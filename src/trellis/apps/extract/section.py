@@ -23,10 +23,10 @@ from trellis.report.judged import Judged, curves
 from trellis.report.page import Page, heats, largest, percent, table, text
 
 MOST = 100
-"""Texts whose posteriors are projected for the table of rules."""
+"""Number of texts whose posteriors are projected for the table of rules."""
 SHOWN = 2
 LONGEST = 24
-"""Tokens of a text whose posteriors are shown."""
+"""Maximum number of tokens in a text whose posteriors are shown."""
 AROUND = 45
 
 
@@ -66,7 +66,7 @@ def _projected(extractor: Extractor, texts: Sequence[Document]) -> Effects:
 
 
 def _posteriors(page: Page, extractor: Extractor, texts: Sequence[Document], did: Effects) -> None:
-    """The texts of few tokens whose labels moved most, token by token."""
+    """The short texts whose posteriors the rules change most, token by token."""
     batch = extractor.batch(texts, labels=False)
     grid = extractor.ccm_.model_.parts(batch).grid()
     names = list(extractor.label_names_)

@@ -1,7 +1,7 @@
 """Which texts to label next: those whose fields are least certain, or whose rules and model disagree most.
 
 uncertainty     1 − the probability of the least certain field
-disagreement    share of the tokens that the rules label otherwise than the model alone
+disagreement    share of the tokens whose label the rules change
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Suggestion:
 
 
 def suggest(extractor: Extractor, texts: Iterable[TextLike], n: int = 10) -> list[Suggestion]:
-    """Return the ``n`` texts whose labels would tell most, best first; of equal texts one.
+    """Return the ``n`` texts whose labels would be most informative, best first, without duplicates.
 
     Parameters
     ----------

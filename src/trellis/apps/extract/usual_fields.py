@@ -11,16 +11,16 @@ from trellis.data.document import Document
 from trellis.data.vocabulary import Vocabulary
 
 NEVER = 1e-6
-"""The share of texts without a field that stands for none, where penalties are not smoothed."""
+"""Smallest share of texts without a field, used where penalties are not smoothed."""
 
 
 def usual_fields(texts: Sequence[Document], names: Vocabulary, smoothing: float) -> dict[str, float]:
-    """The fields that every labelled text has, each with the price of a text without it.
+    """The fields that every labelled text has, each with the penalty of a text without it.
 
         ρ = −log(P / (1 − P)),   P = s / (texts + 2 s)        as eq. 3.10, by texts, none of which breaks the rule
 
-    With few labels a rare field easily takes the words of a usual one, and leaves the text without it. How often a
-    field is missing that is missing at times, the model's own transitions say: a price would say it twice.
+    With few labels, a rare field easily takes the words of a usual one. How often an optional field is missing is
+    already part of the model's transitions, so such fields get no penalty.
 
     >>> from trellis.data.tokens import as_documents
     >>> given = as_documents([["Ann", "7"], ["Bob"]], [["NAME", "DATE"], ["NAME"]])

@@ -1,7 +1,7 @@
-"""Word classes of an extractor: frequent words stand for themselves, rare words and numbers for their shape.
+"""Word classes of an extractor: frequent words are kept, rare words and numbers are replaced by their shape.
 
-Numbers, ranges, years and initials are classes of their own: that 1987 was seen says nothing that 1991 does not. A
-rare word is seen as its class: it is seen too seldom to learn from, and an unseen word looks like the rare ones.
+Numbers, ranges, years and initials are classes: 1987 and 1991 tell a model the same. Rare words are replaced too,
+since they are too rare to learn from, and unseen words then look like them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 
 MARK = "<mark>"
 _CLASSES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (name, re.compile(pattern, re.DOTALL))  # else a line end in a token makes an address try every way it has
+    (name, re.compile(pattern, re.DOTALL))  # otherwise a line end in a token makes the pattern of addresses backtrack
     for name, pattern in (
         ("<year>", r"(19|20)\d\d[a-z]?"),
         ("<range>", r"\d+(--?|[–—])\d+"),
@@ -30,12 +30,12 @@ _CLASSES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )
 ALWAYS = frozenset(("<year>", "<range>", "<1 digit>", "<2 digits>", "<3 digits>", "<digits>", "<number>", "<initial>"))
-"""Classes whose members are never seen as themselves."""
+"""Classes whose members are always replaced."""
 
 COMMON = 5
 COMMON_IN_LITTLE_TEXT = 2
 LITTLE_TEXT = 10_000
-"""Of less text than so many tokens, words that occur twice are common; of more, those that occur five times."""
+"""With fewer tokens than this, words that occur twice are common; with more, words that occur five times."""
 
 OTHER = "<other>"
 
@@ -54,7 +54,7 @@ def split_marks(token: str) -> tuple[str, str, str]:
     return (found[1], found[2], found[3]) if found else ("", token, "")
 
 
-@lru_cache(maxsize=2**16)  # three columns of every token ask for it
+@lru_cache(maxsize=2**16)  # called for three columns of every token
 def word_class(token: str) -> str:
     """The form of a word, with the first and the last of the marks around it.
 
@@ -83,7 +83,7 @@ def form_of(word: str) -> str:
 
 @dataclass(frozen=True)
 class WordClasses:
-    """Which words are common enough to be seen as themselves."""
+    """The words that are common enough to be kept."""
 
     common: frozenset[str]
 
@@ -113,5 +113,5 @@ class WordClasses:
 
     @property
     def columns(self) -> dict[str, Callable[[str], str]]:
-        """What the columns "seen", "form" and "mark" say of a word."""
+        """Values of the columns "seen", "form" and "mark" for a word."""
         return {"seen": self.seen_as, "form": word_class, "mark": self.mark}

@@ -1,7 +1,7 @@
 """``trellis induce``: a state (an unnamed part of speech) for every word of a text.
 
-As many lines come out as words went in, ``word TAB state``, with a blank line between sentences. Results do not depend
-on the number of threads.
+There is one line for each word, ``word TAB state``, and a blank line between sentences. Results do not depend on the
+number of threads.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ TRAINING = (
     "memory",
     *SETTINGS.learning.split(),
 )
-"""Options that training alone reads."""
+"""Options of training only."""
 
 
 def induce(
@@ -159,7 +159,7 @@ def _read(path: str) -> Iterator[Document]:
 
 
 def _judging(path: str) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
-    """Labelled sentences that settings are chosen on."""
+    """Labelled sentences for choosing settings."""
     from trellis.data.columns import read_columns
 
     found = list(read_columns(path))

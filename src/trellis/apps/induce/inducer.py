@@ -46,13 +46,13 @@ STARTS = ("auto", "random", "uniform", "labelled")
 DECODINGS = ("posterior", "viterbi")
 EM_ROUNDS = 30
 SCALES = {"em": 1.0, "sparse": 1.0, "vb": 1e-4}
-"""Size of the random part of the first counts, 1 + scale · U(0, 1): those of Graça et al. 2009, sec. 5."""
+"""Scale of the random initial counts, 1 + scale · U(0, 1), from Graça et al. 2009, sec. 5."""
 
 NEARLY_EQUAL = 0.01
-"""The same of a climb by gradients, and the deviation of its first weights (Berg-Kirkpatrick et al. 2010)."""
+"""The same for gradient ascent, and the standard deviation of its initial weights (Berg-Kirkpatrick et al. 2010)."""
 
 NEVER = 1e-100
-"""Probability of a transition that training never met, far below that of any other."""
+"""Probability of transitions that do not occur in training, far below that of any other."""
 
 
 @documented
@@ -227,7 +227,7 @@ class Inducer(Estimator):
         return tag_text(self.model_, _as_lists(X), self.decoding)
 
     def score(self, X: Any, y: Sequence[Sequence[str]]) -> float:
-        """Share of the tokens that are right when every state stands for its commonest tag (1-Many)."""
+        """Many-to-one accuracy: every state is mapped to its most frequent tag."""
         found, tags = self.predict(X), list(y)
         return score_induction((s for own in found for s in own), (t for own in tags for t in own)).many_to_one
 
@@ -246,7 +246,7 @@ class Inducer(Estimator):
         return streamed((s.split() if isinstance(s, str) else s for s in given), memory=self.memory)
 
     def _begin(self, model: HMM, given: Batch) -> None:
-        """The first parameters."""
+        """Set the initial parameters."""
         known = bool(np.any(given.labels >= 0))
         if self.start == "labelled" and not known:
             raise DataError("start='labelled' needs labelled sentences, but no label is known")
@@ -294,12 +294,12 @@ class Inducer(Estimator):
 
     @property
     def emissions_(self) -> str:
-        """What the model's emissions are made of."""
+        """The emission model."""
         return self.emissions or ("table" if self.method == "vb" else "features")
 
     @property
     def ascent_(self) -> str:
-        """How the likelihood is climbed."""
+        """How the likelihood is maximised before sparsity."""
         return self.ascent or ("gradient" if self.emissions_ == "features" and self.gamma > 0 else "em")
 
     def _hmm_settings(self, X: Any) -> dict[str, Any]:
@@ -358,7 +358,7 @@ class _Read:
     n_labels: int
 
     def __call__(self, item: ProjectionItem, answer: ShardAnswer) -> tuple[LabelArray, LabelArray, FloatArray]:
-        # Without local rows the scores that q is the posterior of are at hand, but for the duals of few dual steps.
+        # Without local rows, q is the posterior of the tilted scores, except for the duals of few dual steps.
         scores, q = answer.tilted, answer.posterior
         states = scores.argmax().outputs if self.viterbi else scores.marginal_argmax(q)
         words, places = np.unique(item.data.column("word").codes, return_inverse=True)
@@ -368,7 +368,7 @@ class _Read:
 
 
 def tag_text(model: HMM, X: Any, decoding: str = "posterior") -> list[list[str]]:
-    """States of text under an HMM: of each word its likeliest state, or the likeliest sequence."""
+    """States of text under an HMM: the most probable state of each word, or the best sequence."""
     if decoding not in DECODINGS:
         raise UnknownNameError("decoding", decoding, DECODINGS)
     found = model.infer(X)
@@ -377,19 +377,19 @@ def tag_text(model: HMM, X: Any, decoding: str = "posterior") -> list[list[str]]
 
 
 def _smoothed(model: HMM, batch: Batch, amount: float) -> HMMStatistics:
-    """Counts of the known labels plus ``amount`` for everything that is allowed: what was not seen stays possible."""
+    """Counts of the known labels plus ``amount`` for all that is allowed, so that unseen events stay possible."""
     return model.count(batch) + model.pseudo_counts(lambda shape: np.full(shape, amount))
 
 
 def _leave_possible(model: HMM) -> None:
-    """Give label pairs that training never met a tiny probability: the dictionary may ask for them in new text."""
+    """Give label pairs that training never met a tiny probability: the dictionary may require them in new text."""
     if not model.variational:
         learned = model.parameters()
         model.set_parameters(learned | {name: np.maximum(learned[name], NEVER) for name in ("start", "transition")})
 
 
 def _as_lists(X: Any) -> Any:
-    """Sentences that are strings cut at white space."""
+    """Sentences as lists of words; strings are split at whitespace."""
     if isinstance(X, Corpus):
         return X
     given = check_list(X, "sentences, each a string or a list of tokens")

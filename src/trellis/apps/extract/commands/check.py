@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trellis.apps.extract.check import RuleCheck
 
 SHOWN = 4
-"""So many words of a rule are shown."""
+"""At most this many words of a rule are shown."""
 
 
 def check(

@@ -1,8 +1,8 @@
 """``trellis extract predict``: fields of new texts, as columns, as JSON lines with character spans, or coloured.
 
-As many results come out as texts went in. A text that cannot be read has an empty one, a text that cannot obey the
-rules breaks as little of them as can be; JSON lines say so beside it (``odd``, ``relaxed``), and how many there were is
-reported at the end. Fields come with their probability in JSON and for reading, but for texts whose rules were relaxed.
+There is one result for each text. It is empty if the text cannot be read; if a text cannot satisfy the rules, its
+result violates as few of them as possible. JSON lines mark such texts (keys ``odd`` and ``relaxed``), and their number
+is reported at the end. JSON and coloured output give the probability of each field, unless rules were relaxed.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Notices:
 def _extracted(
     extractor: Extractor, given: Iterable[Document | DataError], kind: str, constrained: bool, notices: Notices
 ) -> Iterator[Extracted]:
-    """Results of the texts, a run of which is held at a time."""
+    """Results of the texts, which are processed in chunks."""
     from trellis.apps.extract.results import extracted
     from trellis.data.text_files import emptied, no_tokens, unwritable
     from trellis.engine import chunks

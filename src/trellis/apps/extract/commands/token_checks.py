@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from trellis.data.tokens import OtherTokens, Tokeniser
 
 FEW = 0.01
-"""A model whose known words differ by less than this share was trained on tokens as its rules cut them."""
+"""If a smaller share of a model's known words differs, it was trained on tokens of its rules' tokeniser."""
 
 
 def warn_of_tokens(texts: Iterable[Document], tokeniser: Tokeniser, rules: str) -> None:
-    """Warn if labelled tokens are not those that the rules file's tokeniser would give; name the line to add."""
+    """Warn if labelled tokens differ from those of the rules file's tokeniser, and name the line to add."""
     from trellis.data.tokens import other_tokens
 
     found = other_tokens(texts, tokeniser)
@@ -35,7 +35,7 @@ def warn_of_tokens(texts: Iterable[Document], tokeniser: Tokeniser, rules: str) 
 class PredictedTokens:
     """Compares the texts of a prediction with the tokens that the model was trained on.
 
-    is_cut : whether the texts are raw, and were cut by the model's own tokeniser
+    is_cut : whether the texts are raw and were tokenised by the model's own tokeniser
     """
 
     def __init__(self, extractor: Extractor, is_cut: bool) -> None:
@@ -47,14 +47,14 @@ class PredictedTokens:
         self.found: OtherTokens | None = None
 
     def look_at(self, texts: Iterable[Document]) -> None:
-        """See whether texts that were given as tokens differ; once one was found, no more are looked at."""
+        """Look for a text, given as tokens, whose tokens differ; stop after the first."""
         from trellis.data.tokens import other_tokens
 
         if not self.is_cut and self.trained is None and self.found is None:
             self.found = other_tokens(texts, self.tokeniser)
 
     def warn(self, text: str) -> None:
-        """Say so on standard error."""
+        """Print the warning on standard error."""
         if self.is_cut and self.trained is not None:
             kind = self.trained.instead
             line = "a token_pattern" if kind is None else f'tokens = "{kind}"'

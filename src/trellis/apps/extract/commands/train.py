@@ -77,7 +77,7 @@ def train(
     from trellis.data.text_files import read_labelled, stream_texts
 
     text = text_of(rules)
-    parsed = parse_rules(text, rules)  # a fault in the rules is told before files are read
+    parsed = parse_rules(text, rules)  # errors in the rules are reported before files are read
     extractor = Extractor(text, rules_path=rules, verbose=not quiet, **settings)
     extractor.check_settings()
     named = [os.path.join(os.path.dirname(rules), name) for name in parsed.files]
@@ -143,9 +143,9 @@ def _labelled_texts(paths: Sequence[str], **columns: Any) -> list[Document]:
 
 
 def _tell_of_rules(rules: RulesFile, few: list[Document], names: Vocabulary, quiet: bool) -> None:
-    """Rules that the labels contradict, each with a place, and those that they never test.
+    """Report rules that the labels contradict, each with an example, and rules that they never test.
 
-    A rule is contradicted if it is hard and broken at all, or broken in half of its places or more.
+    A rule is contradicted if it is hard and violated anywhere, or violated in at least half of its places.
     """
     from trellis.apps.extract.check import check_rules
     from trellis.constraints.strength import Kind
@@ -173,7 +173,7 @@ def _tell_of_rules(rules: RulesFile, few: list[Document], names: Vocabulary, qui
 
 
 def _tell_of_partly_labelled(few: list[Document]) -> None:
-    """Texts with some labels filled in and others not are easily made by mistake."""
+    """Report texts in which only some labels are filled in, which is often a mistake."""
     partly = [t for t in few if t.labels is not None and None in t.labels and set(t.labels) != {None}]
     if partly:
         first = partly[0]
@@ -186,7 +186,7 @@ def _tell_of_partly_labelled(few: list[Document]) -> None:
 
 
 def _warn_of_unseen(names: tuple[str, ...], few: list[Document]) -> None:
-    """Labels that no example shows are found by rules alone, or not at all."""
+    """Warn of labels without an example: only rules can find them."""
     from trellis.data.bio import unmarked
 
     seen = {label for t in few for label in unmarked(t.labels or (), names)}
