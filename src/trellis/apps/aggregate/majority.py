@@ -15,7 +15,8 @@ def majority_vote(texts: Iterable[Any], labels: Sequence[str]) -> list[list[str]
 
     Coarse votes are left out.
 
-    >>> majority_vote([Document(("a", "b"), votes={"f": ("X", None), "g": ("X", None), "h": ("O", None)})], ["O", "X"])
+    >>> votes = {"f": ["X", None], "g": ["X", None], "h": ["O", None]}
+    >>> majority_vote([{"tokens": ["a", "b"], "votes": votes}], ["O", "X"])
     [['X', 'O']]
     """
     nobody = OUTSIDE if OUTSIDE in labels else labels[0]
@@ -29,7 +30,8 @@ def majority_vote(texts: Iterable[Any], labels: Sequence[str]) -> list[list[str]
 def span_vote(texts: Iterable[Any]) -> list[list[str]]:
     """BIO labels of the spans with most votes, best first, without overlaps; of equals the longest, then the first.
 
-    >>> span_vote([Document(("a", "b"), votes={"f": ("B-X", "I-X"), "g": ("B-X", "I-X"), "h": ("B-X", None)})])
+    >>> votes = {"f": ["B-X", "I-X"], "g": ["B-X", "I-X"], "h": ["B-X", None]}
+    >>> span_vote([{"tokens": ["a", "b"], "votes": votes}])
     [['B-X', 'I-X']]
     """
     found = []
