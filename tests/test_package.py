@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.metadata
 import inspect
 import os
@@ -81,16 +80,6 @@ def test_every_export_exists_and_is_listed():
         assert name in dir(trellis)
     for name in trellis._SUBPACKAGES:
         assert getattr(trellis, name) is sys.modules[f"trellis.{name}"]
-
-
-def test_type_checkers_see_the_same_exports_as_the_interpreter():
-    tree = ast.parse(Path(trellis.__file__).read_text(encoding="utf-8"))
-    (block,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
-    seen = {
-        (alias.asname, node.module) for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
-    }
-    subpackages = {(name, "trellis") for name in trellis._SUBPACKAGES}
-    assert seen == set(trellis._EXPORTS.items()) | subpackages
 
 
 def test_unknown_export_is_an_attribute_error():
