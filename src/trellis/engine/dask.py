@@ -42,9 +42,7 @@ ANSWER = 32 * 2**20
 AHEAD = 3
 """Groups under way or waiting at each worker."""
 LOOK_EVERY = 1.0
-"""Seconds after which it is seen whether the worker that is waited for still lives."""
-SENDING = 15.0
-"""Seconds after which it is seen whether those that are sent to still live."""
+"""Seconds after which it is seen whether the workers that are waited for still live."""
 NOTICED = 5.0
 """Seconds in which a scheduler notices that a worker which could not be reached is gone."""
 CONNECTING = 10.0
@@ -214,9 +212,9 @@ class _Pass:
     def _scattered(self, content: Any, **to: Any) -> Any:
         """Send something to workers."""
         how = {"direct": self.direct, "hash": False, "asynchronous": True, **to}
-        return self._looked_after(partial(self.client.scatter, content, **how), SENDING)
+        return self._looked_after(partial(self.client.scatter, content, **how))
 
-    def _looked_after(self, action: Callable[[], Any], every: float) -> Any:
+    def _looked_after(self, action: Callable[[], Any]) -> Any:
         """What a message to workers, or from them, comes to. A TimeoutError where one has died: it may then never end.
 
         It is waited for however long it takes. Messages that were given up and begun anew after a time would pile up
@@ -230,7 +228,7 @@ class _Pass:
         try:
             while True:
                 try:
-                    return under_way.result(every)
+                    return under_way.result(LOOK_EVERY)
                 except TimeoutError:
                     if under_way.done() or self._somebody_died():
                         raise
@@ -253,7 +251,7 @@ class _Pass:
         if group in placed.stale or group in placed.absent:
             items = None
             if group in placed.absent:
-                items = self._scattered(_Items(placed.items[run]), workers=here["workers"])
+                items = self._scattered(_Kept(placed.items[run], [], None), workers=here["workers"])
             when = placed.done, first
             sent = self.client.submit(_keep, placed.name, group, items, placed.states[run], when, **here)
             placed.absent.discard(group)
@@ -273,7 +271,7 @@ class _Pass:
                 self._recover()
             try:
                 answer = partial(self.client.gather, self.pending[group], asynchronous=True)
-                found = self._looked_after(answer, LOOK_EVERY)
+                found = self._looked_after(answer)
                 if found is not None:
                     return self._answers(group, found)
                 # It was done once more than is known here; or what was sent was cancelled before it was kept.
@@ -341,16 +339,9 @@ class _Given:
     gone: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _Items:
-    """Items of a group on their way."""
-
-    items: Sequence[Any]
-
-
 @dataclass
 class _Kept:
-    """A group that is kept here.
+    """A group that is kept here, or on its way.
 
     when : how many passes its states have seen, and how many of its items the pass under way; None: unclear
     """
@@ -363,11 +354,10 @@ class _Kept:
 _kept: dict[tuple[str, int], _Kept] = {}
 
 
-def _keep(name: str, group: int, sent: _Items | None, states: list[Any], when: tuple[int, int]) -> None:
-    if sent is not None:
-        _kept[name, group] = _Kept(sent.items, states, when)
-    elif (name, group) in _kept:
-        _kept[name, group] = _Kept(_kept[name, group].items, states, when)
+def _keep(name: str, group: int, sent: _Kept | None, states: list[Any], when: tuple[int, int]) -> None:
+    known = _kept.get((name, group)) if sent is None else sent
+    if known is not None:
+        _kept[name, group] = _Kept(known.items, states, when)
 
 
 def _forget(name: str, group: int) -> None:
