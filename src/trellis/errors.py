@@ -7,7 +7,7 @@ A message says what was found, where, and what to do. Every error that a user ca
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,12 @@ class UnknownNameError(DataError):
         names = sorted(map(str, known))
         where = "" if within is None else f" in {within}"
         super().__init__(f"unknown {kind} {name!r}{where}{did_you_mean(str(name), names)}", path=path, line=line)
+
+
+def check_name(kind: str, name: object, known: Collection[Any], *, path: str | Path | None = None) -> None:
+    """Refuse a name that is not known."""
+    if name not in known:
+        raise UnknownNameError(kind, name, known, path=path)
 
 
 class ConstraintError(TrellisError, ValueError):

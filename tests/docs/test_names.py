@@ -216,3 +216,23 @@ def test_class_names_are_unique():
     ]
     assert len(found) > 300
     assert [name for name in set(found) if found.count(name) > 1] == []
+
+
+def length(node: ast.AST) -> int:
+    """Lines of a function, without its docstring."""
+    assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    return (node.end_lineno or 0) - node.lineno + 1 - len((ast.get_docstring(node, clean=False) or "").splitlines())
+
+
+def test_files_have_at_most_400_lines_and_functions_80():
+    long = []
+    for path in SOURCES:
+        if PACKAGE not in path.parents or "kernels" in path.parts:
+            continue
+        text = path.read_text(encoding="utf-8")
+        functions = [
+            one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+        long += [path.name] * (len(text.splitlines()) > 400)
+        long += [f"{path.name}: {one.name}" for one in functions if length(one) > 80]
+    assert long == []

@@ -57,8 +57,7 @@ def evaluate(
         ),
     ] = None,
     plot: Annotated[
-        str | None,
-        file_option("--plot", help="Draw precision and recall of `i-j:0.93` links to this file.", panel=RUN),
+        str | None, file_option("--plot", help="Draw precision and recall of `i-j:0.93` links to this file.", panel=RUN)
     ] = None,
     json: Json = False,
 ) -> None:

@@ -77,8 +77,7 @@ SomeModel = Annotated[str | None, MODEL]
 Save = Annotated[str | None, SAVE]
 Output = Annotated[str, file_option("--output", "-o", help="Output file; `-`: standard output.")]
 History = Annotated[
-    str | None,
-    file_option("--history", help="Write statistics of every round to this file, as JSON lines.", panel=RUN),
+    str | None, file_option("--history", help="Write statistics of every round to this file, as JSON lines.", panel=RUN)
 ]
 Json = Annotated[bool, flag("--json", help="Write the output as JSON.", panel=RUN)]
 Force = Annotated[bool, flag("--force", help="Replace an output file that exists.", panel=RUN)]

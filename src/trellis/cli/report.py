@@ -22,8 +22,7 @@ def report(
     source: Annotated[str | None, file_option("--source", "-s", help="Source sentences. For aligners.")] = None,
     target: Annotated[str | None, file_option("--target", "-t", help="Target sentences.")] = None,
     input_: Annotated[
-        str | None,
-        file_option("--input", "-i", help="Both sides: `source ||| target` or tab; `-`: stdin."),
+        str | None, file_option("--input", "-i", help="Both sides: `source ||| target` or tab; `-`: stdin.")
     ] = None,
     gold: Annotated[str | None, file_option("--gold", help="Gold links of the first pairs.", panel=KNOWLEDGE)] = None,
     run: Annotated[

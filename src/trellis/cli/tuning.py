@@ -30,12 +30,7 @@ def file_of(tune: str | None) -> str | None:
 
 
 def with_best_gamma(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    tune: str,
-    read: Callable[[str], tuple[Any, Any]],
-    **fit: Any,
+    estimator: Any, X: Any, y: Any, tune: str, read: Callable[[str], tuple[Any, Any]], **fit: Any
 ) -> Any:
     """The estimator trained with the γ that scores best; the tried values are shown on standard error.
 

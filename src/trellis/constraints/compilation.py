@@ -29,10 +29,7 @@ LARGEST_SET_TRIED = 3
 
 
 def compile_constraints(
-    constraints: Sequence[Constraint | Rule] | Constraint | Rule,
-    batch: Batch,
-    label_names: Vocabulary,
-    parts: Parts,
+    constraints: Sequence[Constraint | Rule] | Constraint | Rule, batch: Batch, label_names: Vocabulary, parts: Parts
 ) -> Rows:
     """Compile constraints to sparse rows over the parts of a batch.
 

@@ -16,7 +16,7 @@ from trellis.constraints.rows import COUPLING
 from trellis.data.batch import Batch, Column
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.errors import ConstraintError, DataError, UnknownNameError
+from trellis.errors import ConstraintError, DataError, check_name
 from trellis.structures.parts import Parts
 
 T = TypeVar("T")
@@ -117,8 +117,7 @@ class Context:
         """(n_labels,): whether each label is one of ``names``."""
         chosen = np.zeros(self.n_labels, dtype=np.bool_)
         for name in names:
-            if name not in self.labels:  # not number(): an unknown member would swallow the mistake
-                raise UnknownNameError("label", name, self.labels)
+            check_name("label", name, self.labels)  # number() would take a mistake for an unknown member
             chosen[self.labels.number(name)] = True
         return chosen
 

@@ -150,10 +150,7 @@ def starts(*labels: str | Iterable[str], where: Rule | None = None) -> Count:
 
 
 def transitions(
-    *,
-    where: Rule | None = None,
-    from_: str | Iterable[str] | None = None,
-    to: str | Iterable[str] | None = None,
+    *, where: Rule | None = None, from_: str | Iterable[str] | None = None, to: str | Iterable[str] | None = None
 ) -> Count:
     """Number of label changes.
 

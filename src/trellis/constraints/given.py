@@ -21,7 +21,7 @@ from trellis.constraints.links import TrustedLinks
 from trellis.constraints.rule import Observed, Patterns, Rule, Unobserved
 from trellis.data.batch import UNKNOWN
 from trellis.data.ragged import BoolArray, IntArray
-from trellis.errors import ConstraintError, DataError, UnknownNameError
+from trellis.errors import ConstraintError, DataError, check_name
 from trellis.structures.parts import check_labels
 
 
@@ -53,8 +53,7 @@ class GivenLabels:
     def _number(self, name: str | None, context: Context) -> int:
         if name is None or (name in NOT_GIVEN and name not in context.labels):
             return UNKNOWN
-        if name not in context.labels:
-            raise UnknownNameError("label", name, context.labels)
+        check_name("label", name, context.labels)
         return context.labels.number(name)
 
     def _flatten(self, source: Sequence[Sequence[str | None] | None], context: Context) -> list[int]:

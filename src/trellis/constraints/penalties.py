@@ -103,12 +103,7 @@ def count_violations(rows: Rows, batch: Batch) -> Violations:
     for one in rows.checks:
         excess[one.constraint] += batch.weights @ one.violations(batch.labels)
         places[one.constraint] += batch.weights @ batch.lengths
-    return Violations(
-        rows.names,
-        excess,
-        places,
-        float(batch.weights @ batch.lengths),
-    )
+    return Violations(rows.names, excess, places, float(batch.weights @ batch.lengths))
 
 
 def soft_rows(constraints: Sequence[Constraint | Rule], batch: Batch, labels: Vocabulary, parts: Parts) -> Rows:

@@ -19,7 +19,7 @@ from trellis.constraints.context import Context, RowBlock, merge
 from trellis.constraints.entries import RuleEntries, patterns_of
 from trellis.constraints.rule import Observed, Patterns, Rule, Unobserved
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
-from trellis.errors import ConstraintError, UnknownNameError
+from trellis.errors import ConstraintError, check_name
 
 ENTITY, RELATION = "entity", "relation"
 ROLES = ("first", "second", RELATION)
@@ -41,8 +41,7 @@ class Among(Unobserved):
             raise ConstraintError(f"{self.code()} refers to entities and relations")
         axis, labels = patterns.axes[self.role]
         for name in self.names:
-            if name not in labels:
-                raise UnknownNameError("label", name, labels)
+            check_name("label", name, labels)
         shape = [size if i == axis else 1 for i, size in enumerate(patterns.sizes)]
         chosen = np.isin(labels, self.names).reshape(shape)
         return np.broadcast_to(chosen, patterns.sizes).reshape(1, 1, -1)

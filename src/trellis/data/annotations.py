@@ -23,7 +23,7 @@ from trellis.data.document import Document, Relation, Span, fields_of
 from trellis.data.files import FilePath, numbered_lines, reason, shown, writing
 from trellis.data.jsonlines import parse_json
 from trellis.data.tokens import WORDS, Tokeniser
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError, check_name
 
 FORMATS = ("brackets", "prodigy", "doccano", "label-studio", "brat")
 _BRACKET = re.compile(r"\[([^\s\[\]\\]+) ((?:[^\[\]\\]|\\.)+)\]")
@@ -290,8 +290,7 @@ def write_annotations(path: FilePath, documents: Sequence[Document], format: str
 
     format : "brackets", "prodigy", "doccano", "label-studio"; "brat" of one document, with its text beside it
     """
-    if format not in FORMATS:
-        raise UnknownNameError("format", format, FORMATS)
+    check_name("format", format, FORMATS)
     if format == "brat":
         if len(documents) != 1:
             raise DataError(f"brat has one text in a file, but there are {len(documents)}: write another format")

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError, check_name
 
 LARGEST = 1e100
 """Numbers beyond it are no parameters: sums and products of a few of them would overflow."""
@@ -93,8 +93,7 @@ def check_arrays(
 def as_parameters(table: Mapping[str, ArrayOf], given: Mapping[str, Any], **sizes: int) -> dict[str, NDArray[Any]]:
     """Copies of those of the given numbers that the table names, converted to its types and checked."""
     for name in table:
-        if name not in given:
-            raise UnknownNameError("parameter", name, given)
+        check_name("parameter", name, given)
     return check_arrays(table, {name: np.array(given[name], dtype=of.dtype) for name, of in table.items()}, **sizes)
 
 

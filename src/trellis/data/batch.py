@@ -19,7 +19,7 @@ from trellis.data.checks import NOT_A_LABEL
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, check_offsets, offsets_of, take_rows
 from trellis.data.vocabulary import Vocabulary
 from trellis.data.weights import check_sample_weight
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError, check_name
 
 T = TypeVar("T")
 
@@ -188,8 +188,7 @@ class Batch:
         return {name: value for name, value in self.__dict__.items() if name != "_memo"}
 
     def column(self, name: str) -> Column:
-        if name not in self.columns:
-            raise UnknownNameError("column", name, self.columns)
+        check_name("column", name, self.columns)
         return self.columns[name]
 
     def with_labels(self, labels: LabelArray | None) -> Batch:
@@ -232,9 +231,7 @@ class Batch:
 
 
 def _encode_labels(
-    sentences: Sequence[Sequence[str]],
-    labels: Sequence[Sequence[str | None] | None] | None,
-    names: Vocabulary | None,
+    sentences: Sequence[Sequence[str]], labels: Sequence[Sequence[str | None] | None] | None, names: Vocabulary | None
 ) -> LabelArray:
     n_slots = sum(map(len, sentences))
     coded = np.full(n_slots, UNKNOWN, dtype=np.int32)

@@ -25,7 +25,7 @@ from trellis.data.columns import (
 )
 from trellis.data.document import Document, line_numbers
 from trellis.data.files import FilePath, path_text, shown, writing
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError, check_name
 
 NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 TREE = ("head", "deprel")
@@ -166,6 +166,5 @@ def _is_head(cell: str, n_words: int) -> bool:
 
 
 def _place(name: str) -> int:
-    if name not in NAMES:
-        raise UnknownNameError("CoNLL-U column", name, NAMES)
+    check_name("CoNLL-U column", name, NAMES)
     return NAMES.index(name)

@@ -46,11 +46,7 @@ def read_jsonlines(
 
 
 def write_jsonlines(
-    path: FilePath,
-    sentences: Iterable[Document],
-    *,
-    tokens: str = "tokens",
-    labels: str | None = "labels",
+    path: FilePath, sentences: Iterable[Document], *, tokens: str = "tokens", labels: str | None = "labels"
 ) -> None:
     """Write words, labels (where a sentence has any) and all columns, each column under its name."""
     with writing(path) as out:

@@ -25,7 +25,7 @@ from trellis.data.document import Document
 from trellis.data.files import FilePath, numbered_lines, shown, writing
 from trellis.data.jsonlines import kind, parse_json
 from trellis.data.voted import OUTSIDE, votes_of_spans
-from trellis.errors import DataError, UnknownNameError, did_you_mean
+from trellis.errors import DataError, check_name, did_you_mean
 
 SPLITS = ("train.json", "valid.json", "test.json")
 Refusal = Callable[[str], DataError]
@@ -162,8 +162,7 @@ def write_wrench(path: FilePath, documents: Sequence[Document], *, layout: str =
 
     layout : "spans" or "tokens" of BIO votes, or "texts" of documents that are one token
     """
-    if layout not in LAYOUTS:
-        raise UnknownNameError("layout", layout, LAYOUTS)
+    check_name("layout", layout, LAYOUTS)
     functions = list(dict.fromkeys(name for text in documents for name in text.votes))
     every = {label for text in documents for own in (*text.votes.values(), text.labels or ()) for label in own}
     labels = sorted(label for label in every if label is not None) if layout == "texts" else []
@@ -270,8 +269,7 @@ def _names(path: str, all_functions: bool) -> tuple[list[str], set[str] | None, 
         lists.append(own)
     functions, recommended = lists
     for function in recommended:
-        if function not in functions:
-            raise UnknownNameError("labelling function", function, functions, path=meta)
+        check_name("labelling function", function, functions, path=meta)
     return functions, None if all_functions or not recommended else set(recommended), labels
 
 

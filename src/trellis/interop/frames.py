@@ -18,7 +18,7 @@ from trellis.data.checks import listed
 from trellis.data.document import Document
 from trellis.data.records import document_of, document_record
 from trellis.data.tokens import WORDS, Tokeniser
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError, UnknownNameError, check_name
 from trellis.interop.needed import needed
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
@@ -27,16 +27,14 @@ LAYERS = ("text", "tokens", "offsets", "labels", "probabilities", "spans", "rela
 
 def frame_of(rows: Mapping[str, Sequence[Any]], library: str = "pandas") -> Any:
     """A table of columns; library : "pandas", "polars" or "pyarrow"."""
-    if library not in LIBRARIES:
-        raise UnknownNameError("library", library, LIBRARIES)
+    check_name("library", library, LIBRARIES)
     module = needed(library, "frames")
     return module.table(dict(rows)) if library == "pyarrow" else module.DataFrame(dict(rows))
 
 
 def to_frame(documents: Sequence[Document], library: str = "pandas") -> Any:
     """A row for each document, with a column for every layer that one of them has."""
-    if library not in LIBRARIES:
-        raise UnknownNameError("library", library, LIBRARIES)
+    check_name("library", library, LIBRARIES)
     records = [document_record(one) for one in documents]
     for record in records:
         for name in ("columns", "votes"):  # tables have the same names in every row, documents need not
@@ -81,8 +79,7 @@ def from_frame(
         if not isinstance(row, Mapping):
             raise DataError(f"expected a frame of pandas, polars or Arrow, got {type(frame).__name__}")
         for name in (*votes, *columns):
-            if name not in row:
-                raise UnknownNameError("column", name, list(row))
+            check_name("column", name, row)
         record = {name: row[name] for name in LAYERS if row.get(name) is not None}
         record |= {
             name: row[own]

@@ -17,12 +17,7 @@ from numpy.typing import NDArray
 from trellis.constraints import Constraint, Rule
 from trellis.constraints.compilation import named
 from trellis.constraints.expression import Written, read_constraints, write_constraints
-from trellis.constraints.penalties import (
-    LearnedPenalty,
-    check_penalties,
-    is_learned,
-    learn_penalties,
-)
+from trellis.constraints.penalties import LearnedPenalty, check_penalties, is_learned, learn_penalties
 from trellis.data.batch import Batch
 from trellis.data.checks import check_dev
 from trellis.data.files import FilePath, check_writable
@@ -30,7 +25,7 @@ from trellis.data.fingerprint import fingerprint
 from trellis.data.ragged import FloatArray
 from trellis.data.storage import UNBOUNDED
 from trellis.engine import engine_for, threads_for
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError, check_name
 from trellis.learn.labelling import ArgmaxStep, LabellingState
 from trellis.learn.training import Training
 from trellis.loop.checkpoint import Checkpoint
@@ -262,7 +257,7 @@ class ProjectedLearner(Learner):
         constrained : under the constraints, in place of the model's own
         transductive : whether constraints that tie instances together hold over X; by default, they are left out
         """
-        check_decoding(decoding)
+        check_name("decoding", decoding, DECODINGS)
         found = self.infer(X, constrained=constrained, transductive=transductive)
         return found.labels if decoding == "viterbi" else found.marginal_labels
 
@@ -272,7 +267,7 @@ class ProjectedLearner(Learner):
 
     def score(self, X: Any, y: Any = None, *, constrained: bool = True, decoding: str = "viterbi") -> float:
         """Share of the slots with a known label that ``predict`` labels so."""
-        check_decoding(decoding)
+        check_name("decoding", decoding, DECODINGS)
         found = self._inference(self._encoded(X, y), constrained, False)
         return found.accuracy() if decoding == "viterbi" else found.accuracy(found.marginal_argmax)
 
@@ -400,9 +395,3 @@ class SearchingLearner(ProjectedLearner):
         rho = np.zeros(len(self.constraints))
         rho[is_learned(self.constraints)] = [one.penalty for one in self.learned_penalties_]
         return rho
-
-
-def check_decoding(decoding: str) -> None:
-    """Refuse names of other ways to choose labels."""
-    if decoding not in DECODINGS:
-        raise UnknownNameError("decoding", decoding, DECODINGS)

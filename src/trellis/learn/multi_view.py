@@ -30,10 +30,10 @@ from trellis.constraints.expression import Written, read_constraints, write_cons
 from trellis.data.files import FilePath
 from trellis.data.views import ViewBatch
 from trellis.engine import engine_for, place_batch, threads_for
-from trellis.errors import DataError
+from trellis.errors import DataError, check_name
 from trellis.learn.agreement import AgreedInference, AgreementStep, AgreeShard
 from trellis.learn.expectation import ProjectedStep, SolverSettings
-from trellis.learn.learner import ProjectedLearner, check_decoding
+from trellis.learn.learner import DECODINGS, ProjectedLearner
 from trellis.learn.training import Training, count_known
 from trellis.loop.history import History
 from trellis.models.documentation import documented
@@ -232,7 +232,7 @@ class MultiView(ProjectedLearner):
 
         by : "agreement", or the number of a view
         """
-        check_decoding(decoding)
+        check_name("decoding", decoding, DECODINGS)
         found = self.infer(X, by=by, constrained=constrained, transductive=transductive)
         return found.labels if decoding == "viterbi" else found.marginal_labels
 

@@ -32,13 +32,7 @@ class Training:
     """
 
     def __init__(
-        self,
-        model: Model,
-        batch: Batch,
-        engine: Engine,
-        *,
-        use_labelled: bool = True,
-        unlabelled_weight: float = 1.0,
+        self, model: Model, batch: Batch, engine: Engine, *, use_labelled: bool = True, unlabelled_weight: float = 1.0
     ) -> None:
         if unlabelled_weight != 1.0:
             batch = replace(batch, weights=np.where(batch.complete, 1.0, unlabelled_weight) * batch.weights)

@@ -147,13 +147,7 @@ class UEM(ProjectedLearner):
         loop = self.loop_over(training, step)
         return self.trained(loop, loop.run())
 
-    def loop_over(
-        self,
-        training: Training,
-        step: Any = None,
-        *,
-        score: Callable[[], float] | None = None,
-    ) -> Loop:
+    def loop_over(self, training: Training, step: Any = None, *, score: Callable[[], float] | None = None) -> Loop:
         """The rounds that train the model of a training in place; :meth:`trained` takes what they end with.
 
         step : an E-step over it that is compiled already, which has ``rows``;  score : the development metric

@@ -11,14 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from trellis.metrics.alignment import (
-    AlignmentScores,
-    CurvePoint,
-    GoldLinks,
-    Link,
-    precision_recall_curve,
-    score_links,
-)
+from trellis.metrics.alignment import AlignmentScores, CurvePoint, GoldLinks, Link, precision_recall_curve, score_links
 
 RARE = 5
 """A word that occurs this often or less is rare."""

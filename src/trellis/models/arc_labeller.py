@@ -23,11 +23,7 @@ from trellis.loop import ArrayState, Loop, Settings, Step, StepResult
 from trellis.models.arc_keys import text_of
 from trellis.models.kernels import arc_labels
 from trellis.models.saving import SavedEstimator
-from trellis.models.state import (
-    table_of_rows,
-    used_rows,
-    vocabulary,
-)
+from trellis.models.state import table_of_rows, used_rows, vocabulary
 from trellis.structures import TreeParts
 
 

@@ -121,10 +121,7 @@ class ArcParser(TreeModel, LogLinearModel):
 
     title = "learning arcs"
     saved: ClassVar = {"tags": vocabulary("tag_names_"), "words": vocabulary("word_names_")}
-    ARRAYS: ClassVar = {
-        "places": ArrayOf(np.int64, ("used",), low=0),
-        "values": ArrayOf(np.float64, ("used",)),
-    }
+    ARRAYS: ClassVar = {"places": ArrayOf(np.int64, ("used",), low=0), "values": ArrayOf(np.float64, ("used",))}
 
     # text in
 

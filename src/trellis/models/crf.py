@@ -139,11 +139,7 @@ class CRF(LogLinearModel, SequenceModel):
         else:
             features = feature_matrix(self._describe(sentences), self.feature_names_)
         blank = [[""] * len(sentence) for sentence in sentences]
-        batch = replace(
-            self._labelled(blank, y, weights),
-            features=features,
-            columns=columns,
-        )
+        batch = replace(self._labelled(blank, y, weights), features=features, columns=columns)
         if names is not None:
             self.layout_ = self._learn_layout(batch)
             self.reset()

@@ -21,7 +21,7 @@ import numpy as np
 
 from trellis.data.hints import fits, hints_of
 from trellis.data.vocabulary import Vocabulary
-from trellis.errors import DataError, NotFittedError, UnknownNameError
+from trellis.errors import DataError, NotFittedError, check_name
 
 E = TypeVar("E")
 
@@ -60,8 +60,7 @@ class Estimator:
         nested: dict[str, dict[str, Any]] = {}
         for key, value in params.items():
             name, _, inner = key.partition("__")
-            if name not in known:
-                raise UnknownNameError(f"parameter of {type(self).__name__}", name, known)
+            check_name(f"parameter of {type(self).__name__}", name, known)
             if inner:
                 nested.setdefault(name, {})[inner] = value
             else:
@@ -113,8 +112,8 @@ class Estimator:
         """Refuse arguments that are none of the names; None passes."""
         for name, names in known.items():
             value = getattr(self, name)
-            if value is not None and value not in names:
-                raise UnknownNameError(name, value, names)
+            if value is not None:
+                check_name(name, value, names)
 
     def _check_whole(self, **least: int) -> None:
         """Refuse arguments that are no whole numbers, or smaller than said; None passes."""
@@ -146,9 +145,7 @@ class Estimator:
         from sklearn.utils import InputTags, Tags, TargetTags
 
         return Tags(
-            estimator_type=None,
-            target_tags=TargetTags(required=False),
-            input_tags=InputTags(two_d_array=False),
+            estimator_type=None, target_tags=TargetTags(required=False), input_tags=InputTags(two_d_array=False)
         )
 
 

@@ -36,11 +36,7 @@ from trellis.models.estimator import generator
 from trellis.models.hmm_parameters import HMMParameters, HMMStatistics
 from trellis.models.kernels import counting
 from trellis.models.lbfgs import check_l2
-from trellis.models.lexicon import (
-    Forms,
-    TagDictionary,
-    transitions_after,
-)
+from trellis.models.lexicon import Forms, TagDictionary, transitions_after
 from trellis.models.sequence import Labels, with_labels
 from trellis.models.state import SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.models.statistics import RowCounts

@@ -180,9 +180,7 @@ class HMMParameters(EmitsWords):
             unknown = rows[self.symbols_.number(str(self.unknown))]
             rows = np.concatenate([rows, np.where(self._unknown_sets, unknown, -np.inf)])
         self._tables = ChainTables.of(
-            rows,
-            self._rows(dirichlet.expected_log(transition_t)),
-            dirichlet.expected_log(start)[:, 0],
+            rows, self._rows(dirichlet.expected_log(transition_t)), dirichlet.expected_log(start)[:, 0]
         )
         self._tables.potentials  # noqa: B018  taken here once, and not by two shards at the same time
 

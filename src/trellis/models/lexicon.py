@@ -101,9 +101,7 @@ def _label_set(where: str, labels: Sequence[str], label_names: Vocabulary) -> tu
 
 
 def closed_dictionary(
-    closed: Mapping[str, Sequence[str]],
-    labels: int | Sequence[str],
-    given: Mapping[str, Sequence[str]] | None = None,
+    closed: Mapping[str, Sequence[str]], labels: int | Sequence[str], given: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[list[str], dict[str, list[str]], list[str]]:
     """Label names, a dictionary of the closed classes (and of ``given``), and the labels of all other words.
 

@@ -44,13 +44,7 @@ from trellis.models.relation_features import (
     variables_of,
 )
 from trellis.models.saving import SavedEstimator
-from trellis.structures import (
-    Categorical,
-    Graph,
-    GraphParts,
-    LabelPosterior,
-    PartPosterior,
-)
+from trellis.structures import Categorical, Graph, GraphParts, LabelPosterior, PartPosterior
 
 KINDS = (ENTITY, RELATION)
 MOST_SUMMED = 7

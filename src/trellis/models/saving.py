@@ -29,7 +29,7 @@ from trellis.data.arrays import ArrayOf, check_arrays, split_arrays
 from trellis.data.files import FilePath
 from trellis.data.hints import check_hints, check_table, hints_of
 from trellis.data.vocabulary import Vocabulary
-from trellis.errors import DataError, ModelFileError, UnknownNameError
+from trellis.errors import DataError, ModelFileError, check_name
 from trellis.models.estimator import Estimator
 from trellis.models.state import Entry, Member
 
@@ -194,9 +194,7 @@ def saved_arguments(kind: Any) -> dict[str, Any]:
     return {name: hints.get(name, Any) for name in kind._parameter_defaults() if name not in kind.not_saved}
 
 
-def members_to_archive(
-    members: Mapping[str, SavedEstimator | None],
-) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def members_to_archive(members: Mapping[str, SavedEstimator | None]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Headers of the models inside another by name, and their arrays as ``name_array``; those that are None have none.
 
     The inverse is :func:`members_from_archive`.
@@ -312,8 +310,7 @@ def load_archive(path: FilePath, archive: Archive, arguments: Mapping[str, Any])
     with reading(path):
         known = _class(archive.header)._parameter_defaults()
     for argument in arguments:
-        if argument not in known:
-            raise UnknownNameError(f"argument of {archive.header['class']}", argument, known)
+        check_name(f"argument of {archive.header['class']}", argument, known)
     with reading(path):
         return from_archive(archive.header, archive.arrays, **arguments)
 

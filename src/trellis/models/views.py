@@ -26,7 +26,7 @@ from trellis.data.views import ViewBatch
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine, Piece, Placed
 from trellis.engine.engine import Work
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError, check_name
 from trellis.models.model import bare
 from trellis.models.saving import from_archive, to_archive
 from trellis.projection.agreement import geometric_mean, own_matrices
@@ -117,8 +117,7 @@ class Views:
         for member, given in zip(self.members, self.maps or [None] * len(self.members), strict=True):
             labels = list(member.label_names_)
             for name in given or {}:
-                if name not in labels:
-                    raise UnknownNameError("label", name, labels)
+                check_name("label", name, labels)
             own = [(given or {}).get(name, name) for name in labels]
             names.append(set(own))
             found.append(np.array([numbers.setdefault(name, len(numbers)) for name in own], dtype=np.int64))

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from trellis.data.ragged import FloatArray, IntArray, take_rows
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError, check_name
 from trellis.structures import Categorical, Chain, SpanningTrees, Structure, TreeParts, Trees
 
 Arrays = tuple[FloatArray, ...]
@@ -112,8 +112,7 @@ def form_of(structure: str | Form | Callable[[IntArray, FloatArray], Structure])
     if isinstance(structure, Form):
         return structure
     if isinstance(structure, str):
-        if structure not in FORMS:
-            raise UnknownNameError("structure", structure, FORMS)
+        check_name("structure", structure, FORMS)
         return FORMS[structure]
     if callable(structure):
         return PartsForm(structure)

@@ -24,7 +24,7 @@ from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine, Placed
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError, check_name
 from trellis.models.estimator import generator
 from trellis.models.lbfgs import Descent, GaussianPrior, Objective, minimise
 from trellis.models.log_linear import Dev
@@ -231,8 +231,7 @@ class NeuralModel(NetworkSettings):
         net = copy.deepcopy(self.net_)
         with torch.no_grad():
             for name, one in changing_parameters(net).items():
-                if name not in parameters:
-                    raise UnknownNameError("parameter", name, parameters)
+                check_name("parameter", name, parameters)
                 given = torch.from_numpy(np.array(parameters[name]))
                 if given.shape != one.shape:
                     raise DataError(f"{name} must have shape {tuple(one.shape)} but has {tuple(given.shape)}")

@@ -46,10 +46,7 @@ class Judged:
 
 def curves(judged: Mapping[str, Judged], what: str, given: str = "probabilities") -> list[str]:
     """Both pictures below, for a page: what is kept from some threshold on, and whether what is given is true."""
-    return [
-        picture(threshold_curves(judged), what),
-        picture(calibration_curves(judged), f"Calibration of the {given}"),
-    ]
+    return [picture(threshold_curves(judged), what), picture(calibration_curves(judged), f"Calibration of the {given}")]
 
 
 def threshold_curves(judged: Mapping[str, Judged]) -> Any:

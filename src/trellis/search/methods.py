@@ -9,7 +9,7 @@ import numpy as np
 
 from trellis.constraints.violations import first_curved
 from trellis.data.ragged import IntArray
-from trellis.errors import ConstraintError, ConvergenceWarning, DataError, UnknownNameError
+from trellis.errors import ConstraintError, ConvergenceWarning, DataError, check_name
 from trellis.search import ilp
 from trellis.search.kernels import kinds_with
 from trellis.search.plan import Plan
@@ -32,8 +32,7 @@ class Options:
     time_limit: float = 30.0
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise UnknownNameError("decoding method", self.method, METHODS)
+        check_name("decoding method", self.method, METHODS)
         check_count("beam", self.beam)
         check_count("max_nodes", self.max_nodes)
 

@@ -37,8 +37,7 @@ def serve(
         str, name_option("--host", help="Address to listen on. All but local addresses require a token.", panel=RUN)
     ] = "127.0.0.1",
     token_file: Annotated[
-        str | None,
-        file_option("--token-file", help="File with the token that requests must carry.", panel=RUN),
+        str | None, file_option("--token-file", help="File with the token that requests must carry.", panel=RUN)
     ] = None,
     max_body: Annotated[
         str,

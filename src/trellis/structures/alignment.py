@@ -260,12 +260,7 @@ class Alignment(Structure):
         return self._mixed(every, self._parts.observed_offsets, places, np.ones(len(self)), options)
 
     def _mixed(
-        self,
-        instance: IntArray,
-        start: IntArray,
-        path: LabelArray,
-        share: FloatArray,
-        options: PosteriorOptions,
+        self, instance: IntArray, start: IntArray, path: LabelArray, share: FloatArray, options: PosteriorOptions
     ) -> AlignmentPosterior:
         """The average of paths start[k] .. start[k + 1] − 1, each of one pair."""
         out, weights = self.new_found(), check_weights(options.get("weights"), len(self))

@@ -18,10 +18,7 @@ from trellis.structures.flat import FlatScores
 from trellis.structures.kernels import tree_check
 from trellis.structures.polytope import Polytope
 from trellis.structures.results import PartPosterior
-from trellis.structures.structure import (
-    check_number_of_samples,
-    check_scores,
-)
+from trellis.structures.structure import check_number_of_samples, check_scores
 from trellis.structures.tree_parts import TreeParts
 from trellis.structures.tree_polytope import Sentence, TreeProgram
 

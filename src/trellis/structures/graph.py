@@ -26,12 +26,7 @@ from trellis.structures.graph_polytope import graph_polytope
 from trellis.structures.graph_shapes import GraphShape, Message, leaves_of, shapes_of
 from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax, KBest, PartPosterior
-from trellis.structures.structure import (
-    check_number_of_samples,
-    expect_scores,
-    numbers_of,
-    refuse_impossible,
-)
+from trellis.structures.structure import check_number_of_samples, expect_scores, numbers_of, refuse_impossible
 
 LARGEST_SUM = 4**9
 """Entries of a clique up to which sums are taken."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, owners, take_rows
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError, check_name
 from trellis.structures.blocks import BlockParts
 from trellis.structures.extremes import parts_never_least, row_extremes, some_rows
 from trellis.structures.part_set import PartSet
@@ -101,8 +101,7 @@ class GraphParts(BlockParts):
     def kind_of_variables(self, name: str) -> int:
         """The number of a kind of variables."""
         names = [one.name for one in self.variables]
-        if name not in names:
-            raise UnknownNameError("kind of variable", name, names)
+        check_name("kind of variable", name, names)
         return names.index(name)
 
     def variable_kind(self, name: str) -> Variables:

@@ -57,14 +57,7 @@ class Trees(Arcs):
     base: FloatArray | None
 
     def __init__(
-        self,
-        offsets: Any,
-        arc: Any,
-        *,
-        nearest: Any = None,
-        base: Any = None,
-        single_root: bool = True,
-        first: int = 0,
+        self, offsets: Any, arc: Any, *, nearest: Any = None, base: Any = None, single_root: bool = True, first: int = 0
     ) -> None:
         super().__init__(offsets, arc, single_root=single_root, first=first)
         self.nearest = None if nearest is None else _finite("nearest", nearest, self._parts.n_parts)

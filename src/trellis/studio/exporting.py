@@ -13,7 +13,7 @@ from typing import Any
 
 from trellis.data.document import Document, fields_of
 from trellis.data.text_files import Extracted, json_record, write_extracted
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError, check_name
 from trellis.studio.models import Predictions
 from trellis.studio.project import Project
 
@@ -28,10 +28,8 @@ Row = tuple[Document, tuple[str | None, ...], tuple[float, ...] | None]
 
 def exported(project: Project, predictions: Predictions, what: str, form: str) -> bytes:
     """A file with labels, with predictions, or with labels where there are any and predictions elsewhere."""
-    if form not in FORMATS:
-        raise UnknownNameError("format", form, FORMATS)
-    if what not in WHAT:
-        raise UnknownNameError("part", what, WHAT)
+    check_name("format", form, FORMATS)
+    check_name("part", what, WHAT)
     rows = list(_rows(project, predictions, what))
     if not rows:
         raise DataError(f"there are no {'labels' if what == 'labels' else 'predictions'} to export yet")

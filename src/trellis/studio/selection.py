@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trellis.data.bio import runs
-from trellis.errors import UnknownNameError
+from trellis.errors import UnknownNameError, check_name
 from trellis.studio.models import Predictions, disagree
 from trellis.studio.project import Project
 
@@ -103,8 +103,7 @@ class Selection:
             "broken-predictions": lambda own: own in broken[1],
             "applies": lambda own: own in applies,
         }
-        if asked.filter not in filters:
-            raise UnknownNameError("filter", asked.filter, filters)
+        check_name("filter", asked.filter, filters)
         return filters[asked.filter]
 
     def rows(self, asked: TextQuery, first: int, n: int) -> dict[str, Any]:

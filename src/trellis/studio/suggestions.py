@@ -41,12 +41,7 @@ def suggested(
 
 
 def _rules(
-    words: Sequence[str],
-    first: int,
-    last: int,
-    label: str,
-    span: list[str],
-    labels: Sequence[str | None] | None,
+    words: Sequence[str], first: int, last: int, label: str, span: list[str], labels: Sequence[str | None] | None
 ) -> Iterator[tuple[str, str, list[str]]]:
     then = f"then_label = {quoted(label)}"
     said = list(dict.fromkeys(word for word in span if any(map(str.isalnum, word))))[:MOST_WORDS] or span[:1]

@@ -34,7 +34,7 @@ from trellis.data.voted_files import as_voted
 from trellis.engine import engine_for
 from trellis.engine.compiling import compile_ahead
 from trellis.engine.progress import Progress
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError, UnknownNameError, check_name
 from trellis.learn import UEM, History
 from trellis.learn.training import Training
 from trellis.models.documentation import documented
@@ -238,8 +238,7 @@ class Aggregator(SavedEstimator):
         if not isinstance(self.accuracy, Mapping):
             return self.accuracy
         for name in self.accuracy:
-            if name not in functions:
-                raise UnknownNameError("labelling function", name, functions)
+            check_name("labelling function", name, functions)
         return {name: self.accuracy.get(name, USUAL_ACCURACY) for name in functions}
 
     def _read_rules(self) -> list[Constraint]:

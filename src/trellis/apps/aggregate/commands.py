@@ -83,8 +83,7 @@ def aggregate(
         ),
     ] = None,
     all_functions: Annotated[
-        bool,
-        flag("--all-functions", help="Use all WRENCH functions, not only the recommended ones.", panel=KNOWLEDGE),
+        bool, flag("--all-functions", help="Use all WRENCH functions, not only the recommended ones.", panel=KNOWLEDGE)
     ] = False,
     json: Json = False,
     force: Force = False,

@@ -27,7 +27,7 @@ from trellis.data.jsonlines import json_lines
 from trellis.data.tokens import SECONDS, WORDS, TextLike, Tokeniser, as_documents
 from trellis.data.voted import votes_of_spans
 from trellis.engine.progress import Progress
-from trellis.errors import DataError, UnknownNameError, counted
+from trellis.errors import DataError, check_name, counted
 
 ON = ("tokens", "spans", "text", "documents")
 CHUNK = 64
@@ -59,8 +59,7 @@ class LabellingFunction:
     bio: bool = True
 
     def __post_init__(self) -> None:
-        if self.on not in ON:
-            raise UnknownNameError("kind of labelling function", self.on, ON)
+        check_name("kind of labelling function", self.on, ON)
         if self.label == "" or not isinstance(self.label, str | None):
             raise DataError(f"the label of the labelling function {self.name!r} must be a string, got {self.label!r}")
 

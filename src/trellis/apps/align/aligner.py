@@ -49,7 +49,7 @@ from trellis.data.ragged import FloatArray
 from trellis.data.storage import Storage, bytes_of
 from trellis.engine import Piece, Placed, engine_for, place_batch
 from trellis.engine.compiling import compile_ahead
-from trellis.errors import ConvergenceWarning, DataError, NotFittedError, UnknownNameError
+from trellis.errors import ConvergenceWarning, DataError, NotFittedError, check_name
 from trellis.learn.uem import UEM
 from trellis.loop.history import History, Round
 from trellis.metrics.alignment import GoldLinks, best_threshold, precision_recall_curve, score_links
@@ -336,8 +336,7 @@ class Aligner(SavedEstimator):
         return self.model_
 
     def _check_settings(self) -> None:
-        if self.symmetrize not in SYMMETRIZE:
-            raise UnknownNameError("symmetrization", self.symmetrize, SYMMETRIZE)
+        check_name("symmetrization", self.symmetrize, SYMMETRIZE)
         if self.threshold is not None and not 0.0 < self.threshold <= 1.0:
             raise DataError(f"the threshold must lie between 0 and 1 but is {self.threshold}")
         for name, low in (("model1_iter", 0), ("max_iter", 0), ("max_evaluations", 1)):

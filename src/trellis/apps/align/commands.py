@@ -42,15 +42,7 @@ from trellis.apps.align.phrase_table import phrases
 from trellis.cli.bitext import ParallelText
 from trellis.cli.checks import check_files, refuse_beside, was_typed
 from trellis.cli.commands import add_command
-from trellis.cli.options import (
-    History,
-    Json,
-    Output,
-    Quiet,
-    Save,
-    SomeModel,
-    wants_json,
-)
+from trellis.cli.options import History, Json, Output, Quiet, Save, SomeModel, wants_json
 from trellis.cli.settings import FieldOptions
 from trellis.data.files import writing
 from trellis.errors import DataError, counted

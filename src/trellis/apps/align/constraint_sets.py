@@ -11,7 +11,7 @@ from trellis.constraints.expression import read_constraint
 from trellis.constraints.links import LinkComparison, LinkCount
 from trellis.constraints.strength import Kind, penalty, slack
 from trellis.data.checks import is_list
-from trellis.errors import ConstraintError, DataError, UnknownNameError
+from trellis.errors import ConstraintError, DataError, check_name
 
 CONSTRAINTS: dict[str, tuple[Constraint, ...]] = {
     "none": (),
@@ -35,8 +35,7 @@ def constraints_of(given: ConstraintSet) -> list[Constraint]:
     [(forward.links == backward.links).penalty(2)]
     """
     if isinstance(given, str):
-        if given not in CONSTRAINTS:
-            raise UnknownNameError("constraint", given, CONSTRAINTS)
+        check_name("constraint", given, CONSTRAINTS)
         return list(CONSTRAINTS[given])
     if not is_list(given):
         raise DataError(f"constraint is a name ({', '.join(CONSTRAINTS)}) or a list of constraints, not {given!r:.80}")

@@ -181,10 +181,7 @@ def _joined(parts: list[Links]) -> Links:
 
 
 def posterior_grids(
-    bitext: Bitext,
-    batch: SentencePairs,
-    shards: Sequence[Shard],
-    found: Iterator[list[NDArray[np.float32]]],
+    bitext: Bitext, batch: SentencePairs, shards: Sequence[Shard], found: Iterator[list[NDArray[np.float32]]]
 ) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
     """Link posteriors (I, J) of each pair in both directions, from those of the shards; 0 between different pieces."""
     lengths = [np.diff(offsets[bitext.pieces]).tolist() for offsets in (bitext.source_offsets, bitext.target_offsets)]

@@ -18,10 +18,7 @@ from trellis.cli.options import (
 )
 from trellis.cli.tuning import TUNE
 
-Source = Annotated[
-    list[str] | None,
-    file_option("--source", "-s", help="Source sentences. One per line."),
-]
+Source = Annotated[list[str] | None, file_option("--source", "-s", help="Source sentences. One per line.")]
 Target = Annotated[
     list[str] | None, file_option("--target", "-t", help="Target sentences. One per line, in the same order.")
 ]
@@ -33,8 +30,7 @@ Tune = Annotated[
     file_option("--tune", help=f"{TUNE} Gold links of the first lines, for choosing the threshold.", panel=DECODING),
 ]
 Prefix = Annotated[
-    int,
-    number_option("--prefix", min=0, help="Number of letters of a stem; 0: whole words only.", panel=LEARNING),
+    int, number_option("--prefix", min=0, help="Number of letters of a stem; 0: whole words only.", panel=LEARNING)
 ]
 StemsOnly = Annotated[
     bool, flag("--stems-only", help="Represent words by their stems only, not by whole words.", panel=LEARNING)

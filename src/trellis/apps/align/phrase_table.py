@@ -34,8 +34,7 @@ def phrases(
         int, number_option("--max-length", min=1, help="Maximum number of words in a phrase.", panel=DECODING)
     ] = 7,
     weighted: Annotated[
-        bool,
-        flag("--weighted", help="Weight phrase pairs by the posteriors of their links.", panel=KNOWLEDGE),
+        bool, flag("--weighted", help="Weight phrase pairs by the posteriors of their links.", panel=KNOWLEDGE)
     ] = False,
     least: Annotated[
         float,
@@ -48,8 +47,7 @@ def phrases(
         ),
     ] = 0.1,
     lexicon: Annotated[
-        str | None,
-        file_option("--lexicon", help="Write word translation probabilities to this file.", panel=RUN),
+        str | None, file_option("--lexicon", help="Write word translation probabilities to this file.", panel=RUN)
     ] = None,
     reordering: Annotated[
         str | None, file_option("--reordering", help="Write orientation probabilities to this file.", panel=RUN)

@@ -308,11 +308,7 @@ class Extractor(SavedEstimator):
         return found
 
     def score(
-        self,
-        X: Iterable[TextLike],
-        y: Iterable[Sequence[str | None] | None] | None = None,
-        *,
-        constrained: bool = True,
+        self, X: Iterable[TextLike], y: Iterable[Sequence[str | None] | None] | None = None, *, constrained: bool = True
     ) -> float:
         """Share of the tokens with a known label that ``predict`` labels so; unknown labels count as errors."""
         texts = self.texts(X, y)

@@ -20,7 +20,7 @@ from scipy import sparse
 
 from trellis.constraints.shares import FEATURE, WORD, Target
 from trellis.data.ragged import FloatArray, IntArray
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError, check_name
 
 LISTED = 0.9
 
@@ -144,8 +144,7 @@ def _proposed(
     if len(every) < 2:
         raise DataError("targets need at least two labels: give labelled texts, or words with labels")
     for k in (*seen, *(k for given in said.values() for k in given)):
-        if k not in every:
-            raise UnknownNameError("label", k, every)
+        check_name("label", k, every)
     code = {name: number for number, name in enumerate(every)}
     rows = np.array([i for i, k in enumerate(known) if k is not None], dtype=np.int64)
     of_row: IntArray = np.array([code[k] for k in seen], dtype=np.int64)

@@ -15,7 +15,7 @@ from trellis.data.checks import check_names
 from trellis.data.document import Document
 from trellis.data.files import text_of
 from trellis.data.vocabulary import Vocabulary
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError, check_name
 
 RulesLike = str | os.PathLike[str] | Sequence[Any]
 
@@ -72,8 +72,7 @@ class ExtractionRules:
         for label, price in usual.items():
             known.setdefault(f"has {label}", (starts(label) >= 1).penalty(price).named(f"has {label}"))
         for name in without:
-            if name not in known:
-                raise UnknownNameError("rule", name, known)
+            check_name("rule", name, known)
         return [c for name, c in known.items() if name not in without]
 
 

@@ -82,8 +82,7 @@ def induce(
         str | None, file_option("--closed", help="Words of closed classes, lines `word TAB tag`.", panel=KNOWLEDGE)
     ] = None,
     dictionary: Annotated[
-        str | None,
-        file_option("--dictionary", help=f"{DICTIONARY} The tags are the states.", panel=KNOWLEDGE),
+        str | None, file_option("--dictionary", help=f"{DICTIONARY} The tags are the states.", panel=KNOWLEDGE)
     ] = None,
     tune: TuneGamma = None,
     json: Json = False,

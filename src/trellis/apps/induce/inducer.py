@@ -25,7 +25,7 @@ from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.storage import bytes_of
 from trellis.engine import engine_for
 from trellis.engine.compiling import compile_ahead
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError, check_name
 from trellis.learn import UEM, History, Round
 from trellis.learn.direct import DirectStep
 from trellis.learn.expectation import ProjectedStep, SolverSettings
@@ -369,8 +369,7 @@ class _Read:
 
 def tag_text(model: HMM, X: Any, decoding: str = "posterior") -> list[list[str]]:
     """States of text under an HMM: the most probable state of each word, or the best sequence."""
-    if decoding not in DECODINGS:
-        raise UnknownNameError("decoding", decoding, DECODINGS)
+    check_name("decoding", decoding, DECODINGS)
     found = model.infer(X)
     states: list[list[str]] = found.labels if decoding == "viterbi" else found.marginal_labels
     return states

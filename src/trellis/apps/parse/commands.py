@@ -125,8 +125,7 @@ def train_parser(
     trees: Annotated[str, typer.Argument(help="Treebank, CoNLL-U: tags in UPOS, trees in HEAD and DEPREL.")],
     save: Annotated[str, SAVE],
     dev: Annotated[
-        str | None,
-        file_option("--dev", help="Development set. Its accuracy is shown; a treebank.", panel=LEARNING),
+        str | None, file_option("--dev", help="Development set. Its accuracy is shown; a treebank.", panel=LEARNING)
     ] = None,
     quiet: Quiet = False,
     **settings: Any,
@@ -151,13 +150,7 @@ def train_parser(
         typer.echo(f"{'UAS':<12}{100 * scores.uas:.2f}\n{'LAS':<12}{100 * scores.las:.2f}")
 
 
-def parse(
-    text: TaggedText,
-    model: Model,
-    output: Output = "-",
-    threads: Threads = None,
-    quiet: Quiet = False,
-) -> None:
+def parse(text: TaggedText, model: Model, output: Output = "-", threads: Threads = None, quiet: Quiet = False) -> None:
     """Parse sentences: fill HEAD and DEPREL and keep the other columns.
 
     `trellis parse predict text.conllu --model parser.trellis -o trees.conllu`
@@ -241,8 +234,7 @@ def transfer(
         ),
     ] = None,
     target_tagger: Annotated[
-        str | None,
-        file_option("--target-tagger", help="Tagger of the target, which also tokenises.", panel=KNOWLEDGE),
+        str | None, file_option("--target-tagger", help="Tagger of the target, which also tokenises.", panel=KNOWLEDGE)
     ] = None,
     links: Annotated[
         str | None,

@@ -51,8 +51,7 @@ def train(
         bool, flag("--no-finder", help="Do not learn to find mentions, because all texts have them.", panel=DECODING)
     ] = False,
     tagger: Annotated[
-        str | None,
-        file_option("--tagger", help="Tagger of the words (`trellis tag train`).", panel=KNOWLEDGE),
+        str | None, file_option("--tagger", help="Tagger of the words (`trellis tag train`).", panel=KNOWLEDGE)
     ] = None,
     tune: TuneGamma = None,
     history: History = None,

@@ -359,18 +359,12 @@ KINDS: tuple[RuleKind, ...] = (
     RuleKind(("few_labels_per",), ("penalty", "min_count"), _few_labels),
     RuleKind(("given_column",), STRENGTH_KEYS, _given),
     RuleKind(("trust_column",), ("at_least", "per", *STRENGTH_KEYS), _trusted),
-    RuleKind(
-        ("then_some_label", "then_no_label"),
-        (*IF_SOME_KEYS, "ignore_case", *STRENGTH_KEYS),
-        _statement,
-    ),
+    RuleKind(("then_some_label", "then_no_label"), (*IF_SOME_KEYS, "ignore_case", *STRENGTH_KEYS), _statement),
     RuleKind(ARGUMENT_KEYS, ("if_relation", *STRENGTH_KEYS), _argument_types),
     RuleKind(("then_entity",), OBSERVED_KEYS + STRENGTH_KEYS, _entity),
     RuleKind(("then_relation",), OBSERVED_KEYS + STRENGTH_KEYS, _relation),
     RuleKind(
-        ("relation_count", "relation_share", "entity_count"),
-        BOUND_KEYS + ("per",) + STRENGTH_KEYS,
-        _relation_count,
+        ("relation_count", "relation_share", "entity_count"), BOUND_KEYS + ("per",) + STRENGTH_KEYS, _relation_count
     ),
     RuleKind(("counts_like_labelled",), ("within", *STRENGTH_KEYS), _counts_like),
     RuleKind(("one_relation_per_pair",), STRENGTH_KEYS, _one_per_pair),

@@ -81,13 +81,7 @@ class LCLR(IndirectLearner):
         return 1 if self.method == "two-stage" else self.max_iter
 
     def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        sample_weight: Any = None,
-        dev: tuple[Any, Any] | None = None,
-        resume: bool = False,
+        self, X: Any, y: Any, *, sample_weight: Any = None, dev: tuple[Any, Any] | None = None, resume: bool = False
     ) -> Self:
         """Learn from instances and answers, −1 or +1; the score on ``dev`` = (X, y) decides which round is kept."""
         self._check_types()

@@ -13,7 +13,7 @@ from trellis.constraints import Constraint, Rule
 from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray
 from trellis.engine import engine_for, threads_for
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError, check_name
 from trellis.learn.learner import Learner, SavedLearner
 from trellis.learn.margin.cutting_plane import CuttingPlane, Examples, Weights
 from trellis.learn.margin.group import Group
@@ -171,8 +171,7 @@ class MarginLearner(Learner):
 
     def _check_loss(self, loss: str) -> int:
         """The power d of the loss ℓ(a) = max(0, a)^d."""
-        if loss not in LOSSES:
-            raise UnknownNameError("loss", loss, LOSSES)
+        check_name("loss", loss, LOSSES)
         return LOSSES[loss]
 
 

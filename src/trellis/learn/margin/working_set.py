@@ -124,12 +124,7 @@ class WorkingSet:
         self._arrays = (first, order, self._start, self._column, self._value, self.bound)
 
     def descend(
-        self,
-        rng: np.random.Generator,
-        *,
-        sweeps: int = 1,
-        examples: IntArray | None = None,
-        pulling: bool = False,
+        self, rng: np.random.Generator, *, sweeps: int = 1, examples: IntArray | None = None, pulling: bool = False
     ) -> None:
         """Sweeps over examples in random order.
 

@@ -17,11 +17,7 @@ from trellis.models.alignment.translation import ExtraCounts
 
 
 def extra_counts(
-    table: PairTable,
-    source: WordCodes,
-    target: WordCodes,
-    priors: Mapping[tuple[str, str], float],
-    alike: float,
+    table: PairTable, source: WordCodes, target: WordCodes, priors: Mapping[tuple[str, str], float], alike: float
 ) -> ExtraCounts:
     """Pseudo-counts of a dictionary, negative for forbidden pairs, and ``alike`` for words spelled alike.
 

@@ -25,7 +25,7 @@ from trellis.data.vocabulary import Vocabulary
 from trellis.data.weights import check_sample_weight
 from trellis.engine import Engine, Placed, SerialEngine
 from trellis.engine.memory import give_back_memory
-from trellis.errors import DataError, UnknownNameError
+from trellis.errors import DataError, check_name
 from trellis.models.alignment.known_words import alike_cells
 from trellis.models.alignment.lexicon import Lexicon, stem_numbers
 from trellis.models.alignment.lookup import words_of_one, words_of_two
@@ -121,8 +121,7 @@ class AlignmentModel(SavedEstimator):
 
     def check(self) -> None:
         """Refuse settings that have no meaning."""
-        if self.kind not in KINDS:
-            raise UnknownNameError("alignment model", self.kind, KINDS)
+        check_name("alignment model", self.kind, KINDS)
         if not 0.0 < self.p_null < 1.0:
             raise DataError(f"the probability of null must lie between 0 and 1 but is {self.p_null}")
         if not 1e-6 <= self.concentration <= 1e3:

@@ -20,10 +20,7 @@ from types import ModuleType
 from trellis.engine.kernel_cache import guard
 
 guard()
-_MODULES = {
-    "chain": "trellis.search.kernels.chain",
-    "categorical": "trellis.search.kernels.chain",
-}
+_MODULES = {"chain": "trellis.search.kernels.chain", "categorical": "trellis.search.kernels.chain"}
 
 
 def register(kind: str, module: str) -> None:

@@ -27,8 +27,7 @@ def convert(
     labelled: Annotated[str, typer.Argument(help="Labelled texts in any supported format.")],
     output: Output = "-",
     to: Annotated[
-        AnnotationFormat,
-        name_option("--to", help="One of: brackets, prodigy, doccano, label-studio, brat, columns"),
+        AnnotationFormat, name_option("--to", help="One of: brackets, prodigy, doccano, label-studio, brat, columns")
     ] = AnnotationFormat.COLUMNS,
     json: Json = False,
     force: Force = False,

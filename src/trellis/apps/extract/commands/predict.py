@@ -44,10 +44,7 @@ if TYPE_CHECKING:
     from trellis.data.document import Document
     from trellis.data.text_files import Extracted
 
-ANSWERS = {
-    "--rules": "the rules are in the model: leave it out, or use --no-rules",
-    "--format json": "use --json",
-}
+ANSWERS = {"--rules": "the rules are in the model: leave it out, or use --no-rules", "--format json": "use --json"}
 
 
 class FieldFormat(StrEnum):

@@ -194,6 +194,5 @@ def _warn_of_unseen(names: tuple[str, ...], few: list[Document]) -> None:
     if few and unseen:
         shown = ", ".join(unseen[:8]) + (f" and {len(unseen) - 8} more of the labels" if len(unseen) > 8 else "")
         typer.echo(
-            f"Note: no labelled text contains {shown}; label one, or add a rule with words that indicate it.",
-            err=True,
+            f"Note: no labelled text contains {shown}; label one, or add a rule with words that indicate it.", err=True
         )
