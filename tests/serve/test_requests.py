@@ -55,14 +55,14 @@ def test_malformed_bodies(server, body, said):
         ("tagger", 4, "expected an object with 'tokens' but found a number"),
         ("tagger", {"tokens": "ab"}, "expected a list of non-empty strings in 'tokens'"),
         ("parser", "a cat", "expected an object with 'tokens' or 'tags'"),
-        ("parser", {"tokens": ["a"], "tags": []}, "there are 1 tokens but 0 tags"),
+        ("parser", {"tokens": ["a"], "tags": []}, "expected a tag for each token but found 1 token and 0 tags"),
         ("relater", {"tokens": ["a"], "mentions": [{"start": 0, "end": 2}]}, "span 0 covers tokens 0..1"),
         ("relater", {}, "expected the key 'tokens'"),
         ("matcher", ["a"], "expected an object with 'left' or 'right' but found a list"),
         ("matcher", ["a", ""], "the right side must be a non-empty string"),
         ("matcher", {"left": "a"}, "expected the keys 'left' and 'right'"),
         ("aligner", ["a", 4], "expected a list of non-empty strings in 'target'"),
-        ("aggregator", {"tokens": ["a"], "votes": {"f": []}}, "found 1 tokens but 0 votes of function 'f'"),
+        ("aggregator", {"tokens": ["a"], "votes": {"f": []}}, "found 1 token but 0 votes of function 'f'"),
         ("aggregator", {"tokens": ["a"], "votes": {"g": ["O"]}}, "unknown labelling function 'g'"),
     ],
 )
@@ -78,7 +78,7 @@ def test_addresses_and_methods(server):
 
 
 def test_limits_on_size(server):
-    refused(server, 413, "51 inputs, of 50 at most", body={"inputs": ["a"] * 51})
+    refused(server, 413, "51 inputs, but at most 50 are allowed", body={"inputs": ["a"] * 51})
     refused(server, 413, "more than 200000 bytes", body={"inputs": ["a" * 90_000] * 3})
     refused(server, 413, "more than 200000 bytes", body="{}", headers={"Content-Length": "9999999999"})
 

@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="no uvicorn: pip install 'trellis-learn[serve]'")
 
+from tests.browser import BROWSER
 from tests.serve.conftest import Served, serving
 from trellis.studio.server import Studio
 
@@ -25,6 +26,11 @@ then_label = "NAME"
 """
 TEXTS = ["Cy Fox 1987", "Dee Roe , 2003", "Ann , 1999", "Bob Ray 2001", "Eve 1990 and 1991", "no year", "Flo Lee 2020"]
 TOKEN = "a-token-of-the-tests"
+FLAGS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync", "--no-first-run",
+]  # fmt: skip
+WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 420, "height": 800}
 
 
 class Asked(Served):
@@ -68,3 +74,53 @@ def app(folder):
 def studio(app):
     with serving(app.app) as served:
         yield Asked(served.port)
+
+
+# in a browser
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install playwright")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=BROWSER, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(chromium):
+    """Pages of an address; whatever the console complains of fails the test."""
+    contexts, complaints = [], []
+
+    def open_page(port, viewport=WIDE, scheme="light", **more):
+        context = chromium.new_context(viewport=viewport, color_scheme=scheme, accept_downloads=True, **more)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(60_000)
+        page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(f"http://127.0.0.1:{port}/{TOKEN}/")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    expected = ("409", "ERR_CONNECTION_REFUSED", "ERR_FAILED")  # another tab was faster; the studio does not answer
+    assert [one for one in complaints if not any(known in one for known in expected)] == []
+
+
+def drag(page, first, last):
+    """Select words with the mouse."""
+    find = "at => document.querySelector(`#tokens .token[data-at='${at}']`).getBoundingClientRect().toJSON()"
+    page.wait_for_selector("#tokens .token")
+    one, other = (page.evaluate(find, at) for at in (first, last))
+    page.mouse.move(one["x"] + 2, one["y"] + one["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(other["x"] + other["width"] / 2, other["y"] + other["height"] / 2, steps=3)
+    page.mouse.up()
+
+
+def saved(page, n):
+    """Wait until the page says that so many texts are labelled."""
+    page.wait_for_function("n => document.querySelector('#status').textContent.startsWith(n + ' of')", arg=str(n))

@@ -9,22 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser import BROWSER, needs_browser
+from tests.browser import needs_browser
 from tests.serve.conftest import serving
-from tests.studio.conftest import TEXTS, TOKEN
+from tests.studio.conftest import NARROW, TEXTS, TOKEN, WIDE, drag, saved
 from trellis.data.text_files import read_labelled
 from trellis.studio.server import Studio
 
-playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install playwright")
 pytestmark = [pytest.mark.slow, needs_browser]
 
-FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-    "--disable-sync", "--no-first-run",
-]  # fmt: skip
 PICTURES = os.environ.get("TRELLIS_STUDIO_PICTURES")
 """A folder for pictures of the page: those of docs/studio.md are made so."""
-WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 420, "height": 800}
 PEOPLE = [
     f"{name} {family} , {place} , {year}"
     for name, family, place, year in zip(
@@ -37,56 +31,10 @@ PEOPLE = [
 ]
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=BROWSER, args=FLAGS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def opened(chromium):
-    """Pages of an address; whatever the console complains of fails the test."""
-    contexts, complaints = [], []
-
-    def open_page(port, viewport=WIDE, scheme="light", **more):
-        context = chromium.new_context(viewport=viewport, color_scheme=scheme, accept_downloads=True, **more)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(60_000)
-        page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(f"http://127.0.0.1:{port}/{TOKEN}/")
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    expected = ("409", "ERR_CONNECTION_REFUSED")  # another tab was faster; the studio was stopped before its page
-    assert [one for one in complaints if not any(known in one for known in expected)] == []
-
-
 def picture(page, name):
     if PICTURES:
         page.wait_for_timeout(300)
         page.screenshot(path=Path(PICTURES) / f"studio-{name}.png")
-
-
-def drag(page, first, last):
-    """Select words with the mouse."""
-    find = "at => document.querySelector(`#tokens .token[data-at='${at}']`).getBoundingClientRect().toJSON()"
-    page.wait_for_selector("#tokens .token")
-    one, other = (page.evaluate(find, at) for at in (first, last))
-    page.mouse.move(one["x"] + 2, one["y"] + one["height"] / 2)
-    page.mouse.down()
-    page.mouse.move(other["x"] + other["width"] / 2, other["y"] + other["height"] / 2, steps=3)
-    page.mouse.up()
-
-
-def saved(page, n):
-    """Wait until the page says that so many texts are labelled."""
-    page.wait_for_function("n => document.querySelector('#status').textContent.startsWith(n + ' of')", arg=str(n))
 
 
 def fits(page):

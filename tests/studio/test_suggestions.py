@@ -20,11 +20,11 @@ def about(first, last, label="NAME", labels=None, words=WORDS):
 def test_what_a_selection_suggests():
     assert about(3, 4, "YEAR", ["NAME", "NAME", None, None, None]) == [
         "the word '1987' is YEAR", "words like '1987' are YEAR", "a word after ',' is YEAR",
-        "a word before '.' is YEAR", "YEAR appears once at most", "YEAR has 1 words at most", "before YEAR stands NAME",
+        "a word before '.' is YEAR", "YEAR appears at most once", "YEAR has at most 1 word", "before YEAR stands NAME",
     ]  # fmt: skip
     assert about(0, 2) == [
-        "each of these words is NAME", "a text begins with NAME", "NAME appears once at most",
-        "NAME has 2 words at most",
+        "each of these words is NAME", "a text begins with NAME", "NAME appears at most once",
+        "NAME has at most 2 words",
     ]  # fmt: skip
     assert "a text ends with NAME" in about(4, 5)
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from trellis.data.document import Document
 from trellis.data.jsonlines import kind as kind_of_json
-from trellis.errors import DataError, did_you_mean
+from trellis.errors import DataError, counted, did_you_mean
 
 Record = dict[str, Any]
 LONGEST = 100_000
@@ -65,7 +65,9 @@ def _tagged(model: Any, given: Any) -> Document:
     record = _object(given, ("tokens", "tags"))
     tokens, tags = _strings(record, "tokens"), _strings(record, "tags")
     if len(tokens) != len(tags):
-        raise DataError(f"there are {len(tokens)} tokens but {len(tags)} tags: give a tag for each token")
+        raise DataError(
+            f"expected a tag for each token but found {counted(len(tokens), 'token')} and {counted(len(tags), 'tag')}"
+        )
     return Document(tokens, tags)
 
 

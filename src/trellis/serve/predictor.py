@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trellis.data.jsonlines import parse_json
-from trellis.errors import TrellisError
+from trellis.errors import TrellisError, counted
 from trellis.serve.guard import RequestError
 from trellis.serve.kinds import ServedKind, check_text
 from trellis.serve.metrics import Metrics
@@ -167,5 +167,8 @@ class Predictor:
             raise RequestError(422, f'unknown key {unknown[0][:100]!r}: expected {{"inputs": [...]}}')
         inputs: list[Any] = given["inputs"]
         if len(inputs) > self.batch:
-            raise RequestError(413, f"{len(inputs)} inputs, of {self.batch} at most: send them in several requests")
+            raise RequestError(
+                413,
+                f"{counted(len(inputs), 'input')}, but at most {self.batch} are allowed: send them in several requests",
+            )
         return inputs

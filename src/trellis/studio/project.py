@@ -29,7 +29,7 @@ from trellis.data.document import Document
 from trellis.data.files import numbered_lines, text_of, writing
 from trellis.data.text_files import read_labelled
 from trellis.data.tokens import WORDS, Tokeniser
-from trellis.errors import DataError, TrellisError
+from trellis.errors import DataError, TrellisError, counted
 
 TEXTS, LABELS, RULES, MODELS = "text.txt", "labels.jsonl", "rules.toml", "models"
 FEW, DEV = "few.tsv", ("dev.jsonl", "dev.tsv")
@@ -244,7 +244,7 @@ class Project:
         if len(text.text) > LONGEST:
             raise DataError(f"this text has more than {LONGEST} characters: split it")
         if len(labels) != len(text):
-            raise DataError(f"expected {len(text)} labels, one for each token, but found {len(labels)}")
+            raise DataError(f"expected {counted(len(text), 'label')}, one for each token, but found {len(labels)}")
         names = set(self.label_names)
         for label in labels:
             if label is not None and str(split_bio(label)[1]) not in names:

@@ -35,7 +35,7 @@ STATIC = Path(__file__).parent / "static"
 FILES = {
     "studio.css": "text/css", "common.js": "text/javascript", "texts.js": "text/javascript",
     "label.js": "text/javascript", "rules.js": "text/javascript", "training.js": "text/javascript",
-    "main.js": "text/javascript", "icon.svg": "image/svg+xml",
+    "saving.js": "text/javascript", "main.js": "text/javascript", "icon.svg": "image/svg+xml",
 }  # fmt: skip
 """The files of the page; no other file is ever read by its name."""
 LARGEST = 64_000_000

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from trellis.data.bio import runs
+from trellis.errors import counted
 
 MOST_WORDS = 12
 
@@ -68,8 +69,8 @@ def _rules(
         yield f"a text begins with {label}", f"begins with {label}", ['if_token = "first"', then]
     if last == len(words):
         yield f"a text ends with {label}", f"ends with {label}", ['if_token = "last"', then]
-    yield f"{label} appears once at most", f"one {label} at most", [f"field = {quoted(label)}", "appears_at_most = 1"]
-    yield f"{label} has {last - first} words at most", f"{label} is short", [
+    yield f"{label} appears at most once", f"one {label} at most", [f"field = {quoted(label)}", "appears_at_most = 1"]
+    yield f"{label} has at most {counted(last - first, 'word')}", f"{label} is short", [
         f"count = {quoted(label)}", f"at_most = {last - first}",
     ]  # fmt: skip
     before = [name for name, _, end in runs(labels or ()) if end <= first]

@@ -67,6 +67,20 @@ export async function attempt(action) {
   }
 }
 
+const queue = [];
+
+/** Actions one after the other: a key pressed after a move to another text is about that text, not about the one before. */
+export async function inOrder(action) {
+  queue.push(action);
+  if (queue.length > 1) return;
+  while (queue.length) {
+    let fine = false;
+    await attempt(async () => (fine = (await queue[0]()) !== false));
+    if (fine) queue.shift();
+    else queue.length = 0; // the move failed: what was meant for its text is dropped
+  }
+}
+
 export function later(action, milliseconds) {
   let timer = 0;
   return (...given) => {
@@ -105,6 +119,9 @@ export function runsOf(labels) {
   }
   return found;
 }
+
+/** A number of things: "1 text", "20,000 texts". */
+export const count = (n, thing) => `${n.toLocaleString("en")} ${thing}${n === 1 ? "" : "s"}`;
 
 export const percent = (share, digits = 1) => (share === null || share === undefined ? "" : (100 * share).toFixed(digits));
 

@@ -1,6 +1,7 @@
 // One text: its labels and predictions, labelling by drag and by keyboard, undo, and rules from a selection.
 
-import { $, attempt, colour, el, get, percent, post, project, runsOf, toast, told } from "./common.js";
+import { $, attempt, colour, count, el, get, inOrder, percent, post, project, Refused, runsOf, toast, told } from "./common.js";
+import { keep, read, settled } from "./saving.js";
 import * as texts from "./texts.js";
 
 let text = null;
@@ -8,9 +9,8 @@ let selected = null; // [first, last), the end that moves, and the one that stay
 let anchor = 0;
 let head = 0;
 let guesses = true;
-let saving = Promise.resolve();
-let waiting = 0; // labels that are on their way
-const done = []; // what can be undone: {id, before}
+let done = []; // what can be undone: {id, before, after}
+let drawn = "";
 let lastLabel = null;
 let suggestions = null;
 let afterRule = () => {};
@@ -33,7 +33,7 @@ export function show(given) {
   } else if (selected && selected[1] > text.spans.length) {
     selected = null;
   }
-  draw();
+  if (!same || drawn !== JSON.stringify([text, project.labels])) draw();
 }
 
 export const shown = () => text;
@@ -41,11 +41,10 @@ export const shown = () => text;
 /** The text again, as the server has it now. */
 export async function refresh() {
   if (text === null) return;
-  const id = text.id;
-  await saving;
+  const { id } = text;
   try {
-    const found = await get("text", { id });
-    if (text !== null && text.id === id) show(found);
+    const found = await read("text", { id });
+    if (text.id === id) show(found);
   } catch {
     // it is gone: the list says so
   }
@@ -53,7 +52,9 @@ export async function refresh() {
 
 function draw() {
   const box = $("editor");
-  const typing = box.contains(document.activeElement) && document.activeElement.closest("#tokens") !== null;
+  const focus = box.contains(document.activeElement) ? document.activeElement : null;
+  const act = focus?.dataset.act;
+  drawn = JSON.stringify([text, project.labels]);
   box.replaceChildren(
     el("div", { class: "bar" },
       el("strong", {}, `Text ${text.number}`),
@@ -69,24 +70,25 @@ function draw() {
       button("Accept predictions", "a", accept, !text.predicted),
       project.labels.includes("O") ? button("Rest is O", "o", restOutside) : null,
       button("Clear", "Backspace", () => assign(null)),
-      button("Undo", "u", undo, done.length === 0),
-      button("Next to label", "n", next),
+      button("Undo", "u", undo, done.length === 0, inOrder),
+      button("Next to label", "n", next, false, inOrder),
     ),
     remarks(),
     suggester(),
   );
-  if (typing) $("tokens").focus({ preventScroll: true });
+  const again = act ? box.querySelector(`[data-act="${act}"]:enabled`) : null;
+  if (focus !== null) (again ?? $("tokens")).focus({ preventScroll: true });
 }
 
 function state() {
   const known = text.labels ? text.labels.filter((label) => label !== null).length : 0;
-  const parts = [text.labels ? `${known} of ${text.spans.length} tokens labelled` : "not labelled"];
-  if (text.doubt !== null) parts.push(`doubt ${text.doubt.toFixed(2)}`);
+  const parts = [text.labels ? `${known} of ${count(text.spans.length, "token")} labelled` : "not labelled"];
+  if (text.doubt !== null) parts.push(`uncertainty ${text.doubt.toFixed(2)}`);
   return parts.join(", ");
 }
 
-function button(said, key, action, off = false) {
-  return el("button", { type: "button", disabled: off, onclick: () => attempt(action), "data-act": key }, said, " ", el("kbd", {}, key));
+function button(said, key, action, off = false, run = attempt) {
+  return el("button", { type: "button", disabled: off, onclick: () => run(action), "data-act": key }, said, " ", el("kbd", {}, key));
 }
 
 function palette() {
@@ -171,43 +173,36 @@ function moveTo(at, extend) {
 }
 
 function pressed(event) {
-  if (text === null || $("texts").hidden || event.ctrlKey || event.metaKey || event.altKey) {
-    if ((event.ctrlKey || event.metaKey) && event.key === "z" && !$("texts").hidden && !inField(event.target)) {
-      event.preventDefault();
-      attempt(undo);
-    }
-    return;
-  }
-  if (inField(event.target)) return;
-  const inTokens = event.target.closest?.("#tokens") !== null && event.target.closest?.("#tokens") !== undefined;
-  if (inTokens && (event.key === "ArrowLeft" || event.key === "ArrowRight")) {
-    event.preventDefault();
-    return moveTo(head + (event.key === "ArrowRight" ? 1 : -1), event.shiftKey);
-  }
-  if (inTokens && (event.key === "Home" || event.key === "End")) {
-    event.preventDefault();
-    return moveTo(event.key === "Home" ? 0 : text.spans.length - 1, event.shiftKey);
-  }
-  const digit = Number(event.key);
-  if (event.key >= "1" && event.key <= "9" && project.labels[digit - 1] !== undefined) return act(event, () => assign(project.labels[digit - 1]));
-  const keys = {
-    Backspace: () => assign(null), Delete: () => assign(null), 0: () => assign(null), a: accept, o: restOutside, u: undo, n: next,
-    j: () => texts.step(1), k: () => texts.step(-1), s: suggest,
-    e: () => $("tokens").focus(),
-  };
-  if (keys[event.key] !== undefined) act(event, keys[event.key]);
+  if (text === null || $("texts").hidden || inField(event.target)) return;
+  const action = actionOf(event);
+  if (action === undefined) return;
+  event.preventDefault();
+  inOrder(action);
 }
 
-function act(event, action) {
-  event.preventDefault();
-  attempt(action);
+/** What a key does. */
+function actionOf({ key, target, shiftKey, ctrlKey, metaKey, altKey }) {
+  if ((ctrlKey || metaKey) && key === "z") return undo;
+  if (ctrlKey || metaKey || altKey) return undefined;
+  if (target.closest?.("#tokens")) {
+    if (key === "ArrowLeft") return () => moveTo(head - 1, shiftKey);
+    if (key === "ArrowRight") return () => moveTo(head + 1, shiftKey);
+    if (key === "Home") return () => moveTo(0, shiftKey);
+    if (key === "End") return () => moveTo(text.spans.length - 1, shiftKey);
+  }
+  const label = key >= "1" && key <= "9" ? project.labels[Number(key) - 1] : undefined;
+  if (label !== undefined) return () => assign(label);
+  return {
+    Backspace: () => assign(null), Delete: () => assign(null), 0: () => assign(null), a: accept, o: restOutside, u: undo, n: next,
+    j: () => texts.step(1), k: () => texts.step(-1), s: () => suggest(), e: () => $("tokens").focus(),
+  }[key];
 }
 
 const inField = (target) => ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName) && target.type !== "checkbox";
 
 const labelsNow = () => (text.labels ? [...text.labels] : new Array(text.spans.length).fill(null));
 
-async function assign(label) {
+function assign(label) {
   if (!selected) {
     toast("Select words first: drag over them, or use the arrow keys with Shift");
     return;
@@ -218,10 +213,10 @@ async function assign(label) {
   for (let i = first; i < last; i++) labels[i] = label;
   if (cut[1] !== null && labels[last].startsWith("I-")) labels[last] = `B-${cut[1]}`; // what is left of a field begins anew
   if (label !== null) lastLabel = label;
-  await save(labels);
+  set(labels);
 }
 
-async function accept() {
+function accept() {
   if (!text.predicted) return;
   const labels = labelsNow();
   const guess = new Array(labels.length).fill(null);
@@ -232,64 +227,70 @@ async function accept() {
   }
   const [first, last] = selected && selected[1] - selected[0] > 1 ? selected : [0, labels.length];
   for (let i = first; i < last; i++) if (labels[i] === null) labels[i] = guess[i];
-  await save(labels);
+  set(labels);
 }
 
-async function restOutside() {
+function restOutside() {
   if (!project.labels.includes("O")) return;
-  await save(labelsNow().map((label) => label ?? "O"));
+  set(labelsNow().map((label) => label ?? "O"));
 }
 
-/** Keep labels; what was there before can be brought back. */
-function save(labels, undoing = false) {
-  const { id, version } = text;
+const equal = (one, other) => JSON.stringify(one) === JSON.stringify(other);
+
+/** Label the text that is shown; what was there before can be brought back. Nothing waits until it is saved. */
+function set(labels) {
   const before = labelsNow();
-  if (JSON.stringify(before) === JSON.stringify(labels)) return Promise.resolve();
-  text = { ...text, labels: labels.every((label) => label === null) ? null : labels };
-  draw();
-  $("status").dataset.saving = "saving …";
-  waiting += 1;
-  const work = saving.then(async () => {
-    const known = text.id === id ? text.version : version;
-    try {
-      const found = await post("label", { id, labels, version: known });
-      if (!undoing) done.push({ id, before });
-      if (done.length > 500) done.shift();
-      texts.put(found);
-      if (text.id === id) show(waiting > 1 ? { ...text, version: found.version } : found); // what is newer stays
-    } catch (error) {
-      const now = error.answer?.text ?? (await get("text", { id }).catch(() => null));
-      if (now) {
-        texts.put(now);
-        if (text.id === id) show(now);
-      }
-      throw error;
-    } finally {
-      waiting -= 1;
-      if (!waiting) delete $("status").dataset.saving;
-    }
-  });
-  saving = work.catch(() => {});
-  return work;
+  if (equal(before, labels)) return;
+  done.push({ id: text.id, before, after: labels });
+  if (done.length > 500) done.shift();
+  attempt(() => save(text, labels));
+}
+
+/** Keep the labels of a text. If they cannot be kept, the text is shown as it is on the disk. */
+async function save(of, labels) {
+  const work = keep(of, labels);
+  put({ ...of, labels: labels.every((label) => label === null) ? null : labels });
+  try {
+    put(await work);
+  } catch (error) {
+    done = done.filter((one) => one.id !== of.id);
+    const now = error.answer?.text ?? (await read("text", { id: of.id }).catch(() => null));
+    put(now ?? of);
+    throw error instanceof TypeError ? new Refused("The labels are not saved: the studio does not answer. Is it still running?") : error;
+  }
+}
+
+function put(row) {
+  texts.put(row);
+  if (text.id === row.id) show(row);
 }
 
 async function undo() {
-  await saving;
   const last = done.pop();
-  if (!last) return;
-  if (text.id !== last.id) await texts.openId(last.id);
-  await save(last.before, true);
+  if (last === undefined) return true;
+  await settled(last.id);
+  const now = await read("text", { id: last.id });
+  if (!equal(now.labels ?? new Array(now.spans.length).fill(null), last.after)) {
+    draw();
+    throw new Refused("The labels of this text were changed elsewhere since: there is nothing to undo.");
+  }
+  if (text.id !== last.id && !(await texts.openId(last.id))) return false;
+  attempt(() => save(now, last.before));
   draw();
+  return true;
 }
 
+/** Open the text to label next; false if there is none. */
 export async function next() {
-  await saving;
+  await settled();
   const found = await get("next", { after: text?.id ?? "" });
-  if (found.id === null) toast("Every text is labelled");
-  else {
-    await texts.openId(found.id);
-    $("tokens")?.focus({ preventScroll: true });
+  if (found.id === null) {
+    toast("All other texts are labelled");
+    return false;
   }
+  const opened = await texts.openId(found.id);
+  $("tokens")?.focus({ preventScroll: true });
+  return opened;
 }
 
 function remarks() {
@@ -323,7 +324,7 @@ function suggester() {
   if (suggestions.error) box.append(el("p", { class: "bad" }, suggestions.error));
   for (const one of suggestions.rules) {
     const found = one.found;
-    const said = found === null ? "" : `${found.places} place${found.places === 1 ? "" : "s"} in ${found.texts} of ${suggestions.n} texts` +
+    const said = found === null ? "" : `${count(found.places, "place")} in ${found.texts} of ${count(suggestions.n, "text")}` +
       (found.tested ? `; labels break it in ${found.n_broken} of ${found.tested}` : "");
     box.append(el("details", { class: "suggestion" },
       el("summary", {}, one.about, " ", el("span", { class: found?.n_broken ? "bad" : "soft" }, said), " ",
@@ -344,7 +345,9 @@ async function suggest(label) {
   const wanted = typeof label === "string" ? label : labelOfSelection();
   if (wanted === null) return;
   $("editor").querySelector(".suggester").append(el("p", { class: "soft" }, "looking …"));
-  const found = await post("rules/suggest", { id: text.id, first, last, label: wanted });
+  const { id } = text;
+  const found = await post("rules/suggest", { id, first, last, label: wanted });
+  if (text.id !== id || !selected || selected[0] !== first || selected[1] !== last) return; // somebody has moved on
   suggestions = { ...found, label: wanted };
   $("editor").querySelector(".suggester").replaceWith(suggester());
   $("editor").querySelector(".suggester summary")?.focus({ preventScroll: true });
@@ -353,8 +356,11 @@ async function suggest(label) {
 async function addRule(one) {
   const { version } = await get("rules");
   await post("rules/add", { toml: one.toml, version });
-  suggestions.rules = suggestions.rules.filter((other) => other !== one);
-  $("editor").querySelector(".suggester").replaceWith(suggester());
+  if (suggestions?.rules.includes(one)) {
+    suggestions.rules = suggestions.rules.filter((other) => other !== one);
+    $("editor").querySelector(".suggester").replaceWith(suggester());
+    $("tokens").focus({ preventScroll: true });
+  }
   toast(`Added: ${one.about}`);
   afterRule();
 }

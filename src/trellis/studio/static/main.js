@@ -1,6 +1,6 @@
 // The page: views, what the server knows, and looking for changes.
 
-import { $, attempt, el, get, post, project } from "./common.js";
+import { $, attempt, count, el, get, inOrder, post, project } from "./common.js";
 import * as label from "./label.js";
 import * as rules from "./rules.js";
 import * as texts from "./texts.js";
@@ -31,7 +31,15 @@ async function show(filter, what) {
   else await texts.ask({ filter, rule: what, search: "" });
 }
 
-async function look() {
+let looking = Promise.resolve();
+
+/** Look whether something has changed; one look after the other. */
+function look() {
+  looking = looking.then(lookOnce);
+  return looking;
+}
+
+async function lookOnce() {
   clearTimeout(timer);
   try {
     const found = await get("state");
@@ -52,7 +60,7 @@ async function look() {
 
 function header(found) {
   $("folder").textContent = found.folder;
-  const parts = [`${found.counts.labelled} of ${found.counts.all} texts labelled`];
+  const parts = [`${found.counts.labelled} of ${count(found.counts.all, "text")} labelled`];
   if (found.model) parts.push(`model ${found.model}`);
   if (found.run?.state === "running") parts.push(`${found.run.does} …`);
   $("status").textContent = $("status").dataset.saving ?? parts.join(" · ");
@@ -107,7 +115,7 @@ training.begin(show);
 document.addEventListener("keydown", (event) => {
   if (event.key === "n" && view === "texts" && label.shown() === null && !["INPUT", "TEXTAREA", "SELECT"].includes(event.target.tagName)) {
     event.preventDefault();
-    attempt(label.next);
+    inOrder(label.next);
   }
 });
 look();

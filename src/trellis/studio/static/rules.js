@@ -1,6 +1,6 @@
 // Rules: what each does, and the file itself, tried while it is written.
 
-import { $, attempt, command, el, get, later, post, project } from "./common.js";
+import { $, attempt, command, count, el, get, later, post, project } from "./common.js";
 
 let saved = { text: "", version: "" };
 let show = () => {};
@@ -24,6 +24,7 @@ export function begin(whenShown) {
       attempt(save);
     }
   });
+  window.addEventListener("beforeunload", (event) => dirty() && event.preventDefault());
 }
 
 const tryLater = later(() => attempt(check), 400);
@@ -67,7 +68,7 @@ async function edit(path, given) {
 
 function list(found) {
   const box = $("rule-list");
-  const parts = [el("h2", {}, `${found.rules.length} rule${found.rules.length === 1 ? "" : "s"}`)];
+  const parts = [el("h2", {}, count(found.rules.length, "rule"))];
   if (found.error) parts.push(el("p", { class: "bad" }, found.error));
   if (found.conflict) parts.push(el("p", { class: "bad" }, "Strict rules conflict: ", found.conflict));
   if (found.rules.length === 0) {
@@ -82,21 +83,21 @@ function card(rule, predicted) {
   const facts = [];
   const link = (said, filter) => el("button", { type: "button", class: "link", onclick: () => show(filter, rule.name) }, said);
   if (own) {
-    facts.push(el("li", {}, `applies in ${own.places} place${own.places === 1 ? "" : "s"} of `, link(`${own.texts} texts`, "applies")));
+    facts.push(el("li", {}, `applies in ${count(own.places, "place")} of `, link(count(own.texts, "text"), "applies")));
     if (rule.labels?.tested) {
       const bad = rule.labels.broken > 0;
       facts.push(el("li", { class: bad ? "bad" : "" }, "labels break it in ",
-        bad ? link(`${rule.labels.broken} of ${rule.labels.tested} places`, "broken-labels") : `0 of ${rule.labels.tested} places`));
+        bad ? link(`${rule.labels.broken} of ${count(rule.labels.tested, "place")}`, "broken-labels") : `0 of ${count(rule.labels.tested, "place")}`));
     } else facts.push(el("li", { class: "soft" }, "no label tests it yet"));
     if (predicted) {
-      facts.push(el("li", {}, "predictions break it in ", own.broken ? link(`${own.broken} texts`, "broken-predictions") : "no text"));
+      facts.push(el("li", {}, "predictions break it in ", own.broken ? link(count(own.broken, "text"), "broken-predictions") : "no text"));
     }
   }
   const report = rule.report;
   if (report) {
     if (report.penalty !== null) facts.push(el("li", {}, `penalty ${report.penalty >= 1e5 ? "∞" : report.penalty.toFixed(2)}`));
     if (report.dual !== null) facts.push(el("li", {}, `dual ${report.dual.toFixed(2)} (how hard it pulls in training)`));
-    facts.push(el("li", {}, `broken by the model alone ${report.by_model}, under the rules ${report.by_output} times`));
+    facts.push(el("li", {}, `violations: ${report.by_model} by the model alone, ${report.by_output} under the rules`));
   }
   return el("article", { class: `rule${rule.on ? "" : " off"}` },
     el("header", { class: "bar" },
@@ -124,12 +125,12 @@ async function check() {
     if (found.line) mark(found.line);
     return;
   }
-  const parts = [el("p", { class: "soft" }, `In ${found.n.toLocaleString("en")} texts, the labelled ones first:`)];
+  const parts = [el("p", { class: "soft" }, `In ${count(found.n, "text")}, the labelled ones first:`)];
   if (found.conflict) parts.push(el("p", { class: "bad" }, "Strict rules conflict: ", found.conflict));
   for (const rule of found.rules) {
     const bad = rule.n_broken > 0;
     parts.push(el("details", { class: "suggestion", "data-rule": rule.name },
-      el("summary", {}, rule.name, " ", el("span", { class: bad ? "bad" : "soft" }, `${rule.places} places in ${rule.texts} texts`,
+      el("summary", {}, rule.name, " ", el("span", { class: bad ? "bad" : "soft" }, `${count(rule.places, "place")} in ${count(rule.texts, "text")}`,
         rule.tested ? `; labels break it in ${rule.n_broken} of ${rule.tested}` : "")),
       el("ul", {}, rule.at.slice(0, 20).map((place) => el("li", {}, el("button", { type: "button", class: "link place", onclick: () => show("id", place.id) },
         place.before, el("mark", {}, place.word), place.after)))),

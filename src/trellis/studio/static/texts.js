@@ -1,6 +1,7 @@
 // The list of texts: only the rows in view exist, and only pages near them are fetched.
 
-import { $, attempt, colour, el, get, later, project, runsOf } from "./common.js";
+import { $, attempt, colour, count, el, inOrder, later, project, runsOf } from "./common.js";
+import { read } from "./saving.js";
 
 const HEIGHT = 68;
 const PAGE = 50;
@@ -12,7 +13,8 @@ let pages = new Map();
 let fetching = new Set();
 let total = 0;
 let generation = 0;
-export const current = { id: null, at: -1 };
+const current = { id: null, at: -1, gone: false }; // gone: not in the list any more; the one after it is in its place
+let opening = 0;
 let open = () => {};
 
 const FILTERS = [
@@ -34,7 +36,7 @@ export function begin(whenOpened) {
     const by = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[event.key];
     if (by === undefined || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
-    step(by);
+    inOrder(() => step(by));
   });
 }
 
@@ -58,6 +60,7 @@ export function fillFilters() {
 
 export function ask(changes) {
   Object.assign(asked, changes);
+  Object.assign(current, { at: -1, gone: false });
   $("list").scrollTop = 0;
   fillFilters();
   return reload();
@@ -74,7 +77,7 @@ export async function reload() {
 async function fetchPage(number, mine, fresh = false) {
   if (fetching.has(number)) return;
   fetching.add(number);
-  const found = await attempt(() => get("texts", { ...asked, first: number * PAGE, n: PAGE }));
+  const found = await attempt(() => read("texts", { ...asked, first: number * PAGE, n: PAGE }));
   if (mine !== generation) return;
   fetching.delete(number);
   if (found === undefined) return;
@@ -82,9 +85,13 @@ async function fetchPage(number, mine, fresh = false) {
   total = found.total;
   pages.set(number, found.texts);
   while (pages.size > KEPT) pages.delete(pages.keys().next().value);
-  $("total").textContent = `${total.toLocaleString("en")} text${total === 1 ? "" : "s"}`;
+  $("total").textContent = count(total, "text");
   $("rows").style.height = `${total * HEIGHT}px`;
-  if (fresh && current.id !== null) current.at = found.texts.findIndex((one) => one.id === current.id) + number * PAGE;
+  if (fresh && current.id !== null) {
+    const at = found.texts.findIndex((one) => one.id === current.id);
+    if (at >= 0) Object.assign(current, { at: at + number * PAGE, gone: false });
+    else if (Math.floor(current.at / PAGE) === number) current.gone = true;
+  }
   draw();
 }
 
@@ -113,7 +120,7 @@ function rowOf(text, at) {
   if (text.broken.labels.length || text.broken.predictions.length) {
     marks.push(["!", `broken: ${[...new Set([...text.broken.labels, ...text.broken.predictions])].join(", ")}`]);
   }
-  const doubt = text.doubt === null || text.labels ? null : el("meter", { min: 0, max: 1, value: text.doubt, title: `doubt ${text.doubt.toFixed(2)}` });
+  const doubt = text.doubt === null || text.labels ? null : el("meter", { min: 0, max: 1, value: text.doubt, title: `uncertainty ${text.doubt.toFixed(2)}` });
   return el("div", {
     class: `row${text.id === current.id ? " chosen" : ""}`, role: "option", "aria-selected": text.id === current.id ? "true" : "false",
     onclick: () => openAt(at), "data-id": text.id,
@@ -143,20 +150,28 @@ function preview(text) {
   return pieces;
 }
 
-export async function openAt(at) {
-  const page = pages.get(Math.floor(at / PAGE));
-  if (page === undefined) await fetchPage(Math.floor(at / PAGE), generation);
-  const text = pages.get(Math.floor(at / PAGE))?.[at % PAGE];
-  if (!text) return;
-  current.id = text.id;
-  current.at = at;
-  draw();
-  open(text);
+/** Open a row of the list; of several in a row the last one. */
+async function openAt(at) {
+  const mine = ++opening;
+  const number = Math.floor(at / PAGE);
+  if (!pages.has(number)) await fetchPage(number, generation);
+  const text = pages.get(number)?.[at % PAGE];
+  if (!text || mine !== opening) return false;
+  return chosen(text, at);
 }
 
+function chosen(text, at) {
+  Object.assign(current, { id: text.id, at, gone: false });
+  draw();
+  open(text);
+  return true;
+}
+
+/** Open the row that many rows below. */
 export function step(by) {
-  const at = Math.min(Math.max(current.at + by, 0), total - 1);
-  if (at < 0) return;
+  const from = current.gone && by > 0 ? current.at - 1 : current.at;
+  const at = Math.min(Math.max(from + by, 0), total - 1);
+  if (at < 0) return false;
   const box = $("list");
   if (at * HEIGHT < box.scrollTop) box.scrollTop = at * HEIGHT;
   if ((at + 1) * HEIGHT > box.scrollTop + box.clientHeight) box.scrollTop = (at + 1) * HEIGHT - box.clientHeight;
@@ -165,20 +180,19 @@ export function step(by) {
 
 /** Open a text by its id, wherever it is in the list. */
 export async function openId(id) {
-  const text = await attempt(() => get("text", { id }));
-  if (!text) return;
-  current.id = id;
-  current.at = -1;
+  const mine = ++opening;
+  const text = await attempt(() => read("text", { id }));
+  if (!text || mine !== opening) return false;
+  let found = -1;
   for (const [number, page] of pages) {
     const at = page.findIndex((one) => one.id === id);
-    if (at >= 0) current.at = number * PAGE + at;
+    if (at >= 0) found = number * PAGE + at;
   }
-  if (current.at < 0 && asked.filter === "all" && !asked.search && asked.order === "file") {
-    current.at = text.number - 1;
-    $("list").scrollTop = Math.max(0, (current.at - 2) * HEIGHT);
+  if (found < 0 && asked.filter === "all" && !asked.search && asked.order === "file") {
+    found = text.number - 1;
+    $("list").scrollTop = Math.max(0, (found - 2) * HEIGHT);
   }
-  draw();
-  open(text);
+  return chosen(text, found);
 }
 
 /** A row whose text has changed. */

@@ -1,6 +1,6 @@
 // Training in the background, what came of it, and files to take away.
 
-import { $, attempt, command, el, get, percent, post, project, table } from "./common.js";
+import { $, attempt, command, count, el, get, percent, post, project, table } from "./common.js";
 
 let open = () => {};
 let drawn = "";
@@ -146,7 +146,7 @@ function fields({ fields: found }) {
 function changes({ changes: found, before }) {
   if (!before) return $("changes").replaceChildren();
   $("changes").replaceChildren(el("h2", {}, `Changed since model ${before}`),
-    el("p", {}, el("button", { type: "button", class: "link", onclick: () => open("changed", "") }, `${project.counts.changed} texts`), " are predicted otherwise. Fields that are found:"),
+    el("p", {}, el("button", { type: "button", class: "link", onclick: () => open("changed", "") }, count(project.counts.changed, "text")), ` ${project.counts.changed === 1 ? "has" : "have"} other predictions. Number of fields:`),
     table(["field", "before", "now"], Object.entries(found).sort().map(([name, [was, is]]) => [name, String(was), String(is)])));
 }
 
@@ -155,7 +155,7 @@ function mistakes({ confusions, held }) {
   const about = held ? "Each text was predicted by a model trained without it." : "On the labelled texts that the model was trained on; cross-validation (folds) shows more.";
   $("errors").replaceChildren(el("h2", {}, "Errors"), el("p", { class: "soft" }, confusions.length ? about : `None. ${about}`),
     ...confusions.map((one) => el("details", {},
-      el("summary", {}, `${one.gold} taken for ${one.found}: ${one.tokens} tokens in ${one.places} places`),
+      el("summary", {}, `${one.gold} taken for ${one.found}: ${count(one.tokens, "token")} in ${count(one.places, "place")}`),
       el("ul", {}, one.examples.map((place) => el("li", {}, el("button", { type: "button", class: "link place", onclick: () => open("id", place.id) }, place.excerpt)))))),
     command(held ? `trellis extract errors models/${project.model}.cv-gold.jsonl models/${project.model}.cv.jsonl`
       : `trellis extract errors labels.jsonl models/${project.model}.labels.jsonl`));
