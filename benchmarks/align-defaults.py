@@ -35,8 +35,8 @@ CHANGES: dict[str, list] = {
     "prefix": [4, 6, None],
     "concentration": [0.1, 0.2],
     "p_null": [0.2, 0.4],
-    "alike": [0.0, 3.0],
-    "reach": [20.0, float("inf")],
+    "same_spelling": [0.0, 3.0],
+    "diagonal_scale": [20.0, float("inf")],
     "max_evaluations": [2, 4],
     "variational": [False],
 }

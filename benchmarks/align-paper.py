@@ -3,11 +3,11 @@
     make bench-align-paper                                      every size; about a quarter of an hour on two cores
     make bench-align-paper ARGS="--sizes 10000 --es-sizes"      Hansards with 10,000 pairs
 
-Tables are re-estimated by EM, nearly without a prior (``trellis align --no-variational --concentration 1e-6 --prefix 0
---alike 0 --reach inf --model1-rounds 5 --rounds 5 --constraint agreement``); EM has no constraint. A link of a
-direction is kept if its posterior reaches a threshold, and of both (soft union) if the mean does; thresholds are chosen
-on dev. The Spanish set has no dev and takes those of Hansards. The last part has the error after so many rounds of the
-HMM, and with variational Bayes (α = 0.15) in place of EM.
+Tables are re-estimated by EM, nearly without a prior (``trellis align --no-variational --concentration 1e-6 --prefix
+0 --same-spelling 0 --diagonal-scale inf --model1-rounds 5 --rounds 5 --constraint agreement``); EM has no constraint.
+A link of a direction is kept if its posterior reaches a threshold, and of both (soft union) if the mean does;
+thresholds are chosen on dev. The Spanish set has no dev and takes those of Hansards. The last part has the error
+after so many rounds of the HMM, and with variational Bayes (α = 0.15) in place of EM.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trellis.data.bitext import read_two_files
 from trellis.metrics.alignment import best_threshold, precision_recall_curve
 
 PAPER_SETTING = {
-    "prefix": None, "alike": 0.0, "reach": float("inf"), "variational": False, "concentration": 1e-6,
+    "prefix": None, "same_spelling": 0.0, "diagonal_scale": float("inf"), "variational": False, "concentration": 1e-6,
     "constraint": "agreement", "model1_iter": 5, "max_iter": 5,
 }  # fmt: skip
 METHODS = {

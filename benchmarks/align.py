@@ -50,7 +50,11 @@ PAPER = {  # Samdani et al. 2012, Table 2: the better of the two directions
     ("hansards", 100_000): {"EM": 15.03, "PR": 8.09, "CoDL": 8.93, "UEM": 6.87},
     ("europarl-en-es", 50_000): {"EM": 24.46, "PR": 19.84, "CoDL": 22.99, "UEM": 18.93},
 }
-PLAIN = {"prefix": None, "alike": 0.0, "reach": float("inf")}  # whole words, nothing known of them: as in the papers
+PLAIN = {
+    "prefix": None,
+    "same_spelling": 0.0,
+    "diagonal_scale": float("inf"),
+}  # whole words, nothing known of them: as in the papers
 SENTENCE = (  # ours, with a word that makes a good garbage collector
     "the scrupulous committee will examine this difficult question again tomorrow",
     "demain le comite scrupuleux examinera de nouveau cette question difficile",

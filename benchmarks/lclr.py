@@ -198,7 +198,7 @@ def main() -> None:
         if name == "names" and given.on == "folds":
             print("names have a dev part: --on dev")
         elif name == "names":
-            bench_names(folder, given.on, given.draws, given.names, {**settings, "longest": given.segment})
+            bench_names(folder, given.on, given.draws, given.names, {**settings, "max_segment": given.segment})
         else:
             bench_sentences(name, folder, given.on, {**settings, **of_sentences})
 

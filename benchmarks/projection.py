@@ -144,7 +144,7 @@ def main() -> int:
     missed = []
     for name, rows, local in cases:
         hmm.set_parameters(start)
-        projector = Projector(rows, tolerance=TOLERANCE, most_rounds=1_000)
+        projector = Projector(rows, tolerance=TOLERANCE, max_rounds=1_000)
         first = hmm.scores(batch)
         outcome = project_all(projector, first, None)
         hmm.update(hmm.collect(batch, outcome.results[0].posterior))
@@ -156,7 +156,7 @@ def main() -> int:
             lambda projector=projector, second=second, duals=outcome.duals: project_all(projector, second, duals),
         ]
         if local:
-            slow = Projector(rows, tolerance=TOLERANCE, most_rounds=1_000, generic=True)
+            slow = Projector(rows, tolerance=TOLERANCE, max_rounds=1_000, generic=True)
             functions.append(lambda slow=slow, first=first: project_all(slow, first, None))
         plain, cold, warm, *rest = best_seconds(functions, given.repeats if local else 1)
         generic = rest[0] / cold if rest else float("nan")

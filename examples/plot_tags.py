@@ -56,7 +56,7 @@ def posterior_sparsity(folder: Path) -> None:
     scores = model.scores(batch)
     every_label = parts.grid()
     before = scores.infer().at(every_label)
-    found = project(scores, rows, most_rounds=400)
+    found = project(scores, rows, max_rounds=400)
     block, lam = found.rows.sparsity[0], found.duals.sparsity[0]
     column = batch.column("word")
     spread = {

@@ -112,7 +112,7 @@ def test_a_dictionary_decides_what_the_text_cannot():
 def test_words_spelled_alike_decide_what_the_text_cannot():
     pairs = [(["alpha", "beta"], ["beta", "alpha"]) for _ in range(20)]
     assert set(Aligner(n_jobs=1).fit(pairs).align(pairs[:1])[0]) == {(0, 1), (1, 0)}
-    assert set(Aligner(n_jobs=1, alike=0.0).fit(pairs).align(pairs[:1])[0]) == {(0, 0), (1, 1)}
+    assert set(Aligner(n_jobs=1, same_spelling=0.0).fit(pairs).align(pairs[:1])[0]) == {(0, 0), (1, 1)}
 
 
 def test_what_a_dictionary_says_is_added_to_like_spelling_and_can_forbid_it():
@@ -131,7 +131,7 @@ def test_names_that_training_never_saw_are_linked_in_new_text(toy):
     assert (2, 2) in links
     assert all(source[i] == target[j] for i, j in links if source[i] in ("Oslo", "Bergen"))
     assert len([1 for i, _ in links if source[i] == "Bergen"]) == 2
-    without = set(Aligner(n_jobs=1, alike=0.0).fit(toy[0]).align(new)[0])
+    without = set(Aligner(n_jobs=1, same_spelling=0.0).fit(toy[0]).align(new)[0])
     assert (2, 2) not in without
 
 
@@ -161,7 +161,9 @@ def _cells(table, words, source, target, *some):
     return [int(k if k < 0 else entries[k]) for k in cells]
 
 
-@pytest.mark.parametrize("settings", [{}, {"alike": 0.03, "variational": False}, {"alike": 1e-4}, {"gamma": 0.05}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"same_spelling": 0.03, "variational": False}, {"same_spelling": 1e-4}, {"gamma": 0.05}]
+)
 def test_a_loaded_aligner_gives_what_training_gave_where_words_are_shared(toy, tmp_path, settings):
     shared = [
         ("a cat a cat 1998 Oslo", "a taco Oslo 1998 un"),
@@ -169,12 +171,12 @@ def test_a_loaded_aligner_gives_what_training_gave_where_words_are_shared(toy, t
         (["on", "a"] * 150, ["a", "on"] * 150),
     ]
     pairs = [*shared, *toy[0][:150]]
-    aligner = Aligner(n_jobs=1, reach=float("inf"), **settings)
+    aligner = Aligner(n_jobs=1, diagonal_scale=float("inf"), **settings)
     trained = [row.pharaoh(scores=True) for row in aligner.fit_align(pairs)]
     aligner.save(tmp_path / "m")
     loaded = Aligner.load(tmp_path / "m")
     assert [row.pharaoh(scores=True) for row in loaded.align(pairs)] == trained
-    assert loaded.model_.reach == float("inf")
+    assert loaded.model_.diagonal_scale == float("inf")
 
 
 def test_a_short_reach_keeps_links_of_model_1_near_the_diagonal():
@@ -184,7 +186,7 @@ def test_a_short_reach_keeps_links_of_model_1_near_the_diagonal():
     ]
     distance = []
     for reach in (2.0, float("inf")):
-        aligner = Aligner("none", n_jobs=1, reach=reach, model1_iter=1, max_iter=0).fit(pairs)
+        aligner = Aligner("none", n_jobs=1, diagonal_scale=reach, model1_iter=1, max_iter=0).fit(pairs)
         forward = aligner.posteriors(pairs)[0][0]
         away = np.abs(np.arange(30)[:, None] - np.arange(30))
         distance.append((forward * away).sum() / forward.sum())
@@ -266,10 +268,10 @@ def test_mistakes_are_named(toy, tmp_path):
     with pytest.raises(NotFittedError, match="call fit first"):
         Aligner().align(toy[0])
     for settings, message in (
-        ({"reach": 0.5}, "reach must be at least one word"),
-        ({"reach": float("nan")}, "reach must be at least one word"),
-        ({"alike": -1.0}, "alike must be 0 or more"),
-        ({"alike": float("inf")}, "alike must be 0 or more"),
+        ({"diagonal_scale": 0.5}, "diagonal_scale must be at least one word"),
+        ({"diagonal_scale": float("nan")}, "diagonal_scale must be at least one word"),
+        ({"same_spelling": -1.0}, "same_spelling must be 0 or more"),
+        ({"same_spelling": float("inf")}, "same_spelling must be 0 or more"),
     ):
         with pytest.raises(DataError, match=message):
             Aligner(**settings).fit(toy[0])

@@ -175,7 +175,7 @@ def test_a_line_without_separator_is_named(tmp_path, capfd):
         (["-i", "x", "--model", "m", "--priors", "p"], "so --priors cannot be combined"),
         (["-i", "x", "--model", "m", "--gamma", "0.5"], "so --gamma cannot be combined"),
         (["-i", "x", "--model", "m", "--no-variational"], "so --no-variational cannot be combined"),
-        (["-i", "x", "--model", "m", "--alike", "2"], "so --alike cannot be combined"),
+        (["-i", "x", "--model", "m", "--same-spelling", "2"], "so --same-spelling cannot be combined"),
         (["-i", "x", "--model", "m", "--save", "n"], "so --save cannot be combined"),
         (["-i", "x", "--model", "m", "-I", "2"], "so --rounds cannot be combined"),
         (["-i", "x", "--model", "m", "--constraint", "none"], "it is --decode-constraint"),

@@ -66,7 +66,7 @@ def test_likelihood_violation_and_divergence_are_told_where_asked_for():
 def test_variational_update_is_the_digamma_of_counts():
     for x in (0.01, 0.1, 1.0, 7.5, 300.0):
         np.testing.assert_allclose(exp_digamma(x), np.exp(psi(x)), rtol=1e-9)
-    model, batch = encoded(20, concentration=0.1, alike=0.0)
+    model, batch = encoded(20, concentration=0.1, same_spelling=0.0)
     statistics = counts_of(model, batch)
     model.update(statistics)
     row = slice(model.words_.table.row_offsets[0], model.words_.table.row_offsets[1])
@@ -77,7 +77,7 @@ def test_variational_update_is_the_digamma_of_counts():
 
 @pytest.mark.parametrize("extra", [{}, {0: 2.0, 3: 0.5, 11: 1.0}])
 def test_log_prior_of_the_variational_tables_is_minus_the_kl_divergence(extra):
-    model, batch = encoded(20, concentration=0.1, alike=0.0)
+    model, batch = encoded(20, concentration=0.1, same_spelling=0.0)
     model.words_.extra = ExtraCounts(np.array(list(extra), np.int64), np.array(list(extra.values())))
     model.reset()
     statistics, table = counts_of(model, batch), model.words_.table
@@ -105,7 +105,7 @@ def test_log_prior_of_the_variational_tables_is_minus_the_kl_divergence(extra):
 @pytest.mark.parametrize("variational", [True, False])
 def test_the_log_prior_of_small_counts_is_that_of_large_ones_taken_to_the_limit(variational):
     """Counts below a thousandth of α go by a series: just above and just below it, the sum has no step."""
-    model, batch = encoded(20, concentration=0.1, alike=0.0, variational=variational)
+    model, batch = encoded(20, concentration=0.1, same_spelling=0.0, variational=variational)
     statistics, values = counts_of(model, batch), []
     for share in (0.0, FEW * 0.999, FEW * 1.001):
         pairs = np.full(statistics.pairs[0].shape, 0.1 * share)

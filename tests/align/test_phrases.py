@@ -41,7 +41,7 @@ sizes = st.integers(1, 6)
 def test_phrase_pairs_of_links_are_the_boxes_that_no_link_leaves(n_source, n_target, longest, data):
     places = st.tuples(st.integers(0, n_source - 1), st.integers(0, n_target - 1))
     links = data.draw(st.sets(places, max_size=10))
-    found = phrase_pairs(n_source, n_target, links, longest=longest)
+    found = phrase_pairs(n_source, n_target, links, max_length=longest)
     expected = [box for box in boxes(n_source, n_target, longest) if weight(box, dict.fromkeys(links, 1)) == 1]
     assert [tuple(box) for box in found.boxes.tolist()] == expected
     assert np.allclose(found.weights, 1.0)
@@ -52,7 +52,7 @@ def test_phrase_pairs_of_links_are_the_boxes_that_no_link_leaves(n_source, n_tar
 def test_weights_of_uncertain_links_are_the_probability_of_the_phrase_pair(n_source, n_target, data):
     places = st.tuples(st.integers(0, n_source - 1), st.integers(0, n_target - 1))
     links = data.draw(st.dictionaries(places, st.floats(0.01, 0.99), max_size=10))
-    found = phrase_pairs(n_source, n_target, links, least=0.05)
+    found = phrase_pairs(n_source, n_target, links, min_weight=0.05)
     own = {tuple(box): w for box, w in zip(found.boxes.tolist(), found.weights.tolist(), strict=True)}
     for box in boxes(n_source, n_target, 7):
         w = weight(box, links)

@@ -33,7 +33,7 @@ def marginals(problem, found):
 def test_projection_agrees_with_cvxpy(kind, gamma):
     problem = Problem(1)
     rows = problem.rows(KINDS[kind])
-    found = project(problem.joint, rows, gamma, tolerance=1e-7, most_evaluations=20_000)
+    found = project(problem.joint, rows, gamma, tolerance=1e-7, max_evaluations=20_000)
     want, least = problem.by_cvxpy(rows, gamma)
     np.testing.assert_allclose(found.value, least, rtol=1e-6)
     if gamma > 0:
@@ -54,14 +54,14 @@ def test_the_fused_projection_is_the_generic_one(seed, kind, gamma, hmm, price):
         constraints.append(trusted(links=[[(0, 2), (2, 1)], [], [(1, 0)], []], at_least=0.9).penalty(12))
     rows = problem.rows(constraints)
     assert alignments.takes(rows)
-    tight = {"tolerance": 1e-8, "most_evaluations": 5000}
+    tight = {"tolerance": 1e-8, "max_evaluations": 5000}
     fused = project(problem.joint, rows, gamma, **tight)
     generic = project(problem.joint, rows, gamma, **tight, generic=True)
     np.testing.assert_allclose(marginals(problem, fused), marginals(problem, generic), atol=1e-6)
     np.testing.assert_allclose(fused.value, generic.value, rtol=1e-7)
     jumps = [[m.places.jumps for m in found.posterior.members] if hmm else [] for found in (fused, generic)]
     np.testing.assert_allclose(jumps[0], jumps[1], atol=1e-5)
-    loose = {"tolerance": 1e-2, "most_evaluations": 200}
+    loose = {"tolerance": 1e-2, "max_evaluations": 200}
     assert project(problem.joint, rows, gamma, **loose).kkt_residual <= 1e-2
     assert project(problem.joint, rows, gamma, **loose, generic=True).kkt_residual <= 1e-2
 
@@ -82,7 +82,7 @@ def test_a_pair_has_the_same_bits_whatever_stands_beside_it(hmm, gamma):
     )  # fmt: skip
     hints = trusted(links=[[(0, 2)], [], [(7, 15)], [], [(3, 3)], [], []], at_least=0.9).penalty(12)
     rows = compile_constraints([*BOTH, hints], Pairs(7), Vocabulary([]), joint.parts)
-    few = {"tolerance": 1e-3, "most_evaluations": 6}
+    few = {"tolerance": 1e-3, "max_evaluations": 6}
     together = project(joint, rows, gamma, **few).posterior
     for n in range(7):
         alone = project(joint.instances(n, n + 1), rows.shard(n, n + 1), gamma, **few).posterior
@@ -99,7 +99,7 @@ def test_hints_hold_alike_at_every_temperature(gamma, seed):
     problem = Problem(seed)
     # One price for all: large enough to be worth what the hint costs at γ = 2, where entropy counts most.
     rows = problem.rows((*AGREEMENT, HINTS[0].penalty(30)))
-    found = project(problem.joint, rows, gamma, tolerance=1e-6, most_evaluations=5000)
+    found = project(problem.joint, rows, gamma, tolerance=1e-6, max_evaluations=5000)
     q = found.posterior
     for member in q.members:
         grid = member.link.reshape(3, 3)
@@ -109,14 +109,14 @@ def test_hints_hold_alike_at_every_temperature(gamma, seed):
 def test_contradicting_hints_are_weighed_and_not_an_error():
     problem = Problem(5)
     rows = problem.rows((*AGREEMENT, trusted(links=[[(0, 1), (1, 1)]], at_least=0.9).penalty(12)))
-    found = project(problem.joint, rows, most_evaluations=1000)
+    found = project(problem.joint, rows, max_evaluations=1000)
     assert found.posterior.members[0].link.reshape(3, 3)[:, 1].sum() > 0.8
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_agreement_makes_directions_equal_and_therefore_bijective(seed):
     problem = Problem(seed, sharpness=4.0)
-    found = project(problem.joint, problem.rows(AGREEMENT), tolerance=1e-6, most_evaluations=5000)
+    found = project(problem.joint, problem.rows(AGREEMENT), tolerance=1e-6, max_evaluations=5000)
     one, other = (member.link.reshape(3, 3) for member in found.posterior.members)
     np.testing.assert_allclose(one, other, atol=2e-6)
     assert one.sum(0).max() <= 1 + 1e-5
@@ -131,7 +131,7 @@ def test_a_projection_stopped_at_any_point_is_no_worse_than_one_stopped_before(k
     rows = problem.rows(KINDS[kind])
     values = []
     for evaluations in range(1, 8):
-        found = project(problem.joint, rows, tolerance=1e-6, most_evaluations=evaluations)
+        found = project(problem.joint, rows, tolerance=1e-6, max_evaluations=evaluations)
         values.append(-found.value)
         assert found.evaluations <= evaluations + 1
     assert all(later <= earlier + 1e-9 for earlier, later in itertools.pairwise(values))
@@ -184,7 +184,7 @@ def test_other_strengths_go_the_generic_way(soft):
     rows = problem.rows([constraint])
     assert not alignments.takes(rows)
     free = problem.joint.infer()
-    found = project(problem.joint, rows, tolerance=1e-6, most_evaluations=2000)
+    found = project(problem.joint, rows, tolerance=1e-6, max_evaluations=2000)
     gaps = [np.abs(q.members[0].link - q.members[1].link).max() for q in (free, found.posterior)]
     assert gaps[1] < gaps[0]
     if len(soft) == 1:
@@ -215,13 +215,13 @@ def test_best_alignments_under_q_are_those_of_the_tilted_scores():
     problem = Problem(4, shapes=((3, 3), (2, 2)))
     answers = []
     for generic in (False, True):
-        projector = Projector(problem.rows(BOTH), tolerance=1e-8, most_evaluations=5000, generic=generic)
+        projector = Projector(problem.rows(BOTH), tolerance=1e-8, max_evaluations=5000, generic=generic)
         run = projector.run(
             lambda _: problem.joint, 1.0,
             then=lambda item, answer: item.rows.q_scores(answer).infer(),
         )  # fmt: skip
         answers.append(run.results[0].at(np.arange(problem.joint.parts.n_parts)))
-    want = marginals(problem, project(problem.joint, problem.rows(BOTH), tolerance=1e-8, most_evaluations=5000))
+    want = marginals(problem, project(problem.joint, problem.rows(BOTH), tolerance=1e-8, max_evaluations=5000))
     np.testing.assert_allclose(answers[0], want, atol=1e-6)
     np.testing.assert_allclose(answers[1], want, atol=1e-6)
 
@@ -231,5 +231,5 @@ def test_two_alignments_of_ones_own_can_be_projected():
     other = Alignment([2], [2], np.log([0.5, 0.5, 0.4, 0.6]), np.log([0.5, 0.5]), forward=False)
     joint = Joint(one, other)
     rows = compile_constraints(list(AGREEMENT), Pairs(1), Vocabulary([]), joint.parts)
-    q = project(joint, rows, tolerance=1e-6, most_evaluations=500).posterior
+    q = project(joint, rows, tolerance=1e-6, max_evaluations=500).posterior
     np.testing.assert_allclose(q.members[0].link, q.members[1].link, atol=1e-5)

@@ -107,7 +107,7 @@ def test_a_gamma_that_cannot_be_computed_is_refused(gamma, files):
 
 def test_plain_tables_are_those_of_model_1_by_em(files):
     """IBM Model 1 written out: E-step by enumeration of links, M-step by division."""
-    flags = "--no-variational --concentration 1e-6 --prefix 0 --alike 0 --reach inf --constraint none"
+    flags = "--no-variational --concentration 1e-6 --prefix 0 --same-spelling 0 --diagonal-scale inf --constraint none"
     done = run(files, *flags.split(), "--model1-rounds", "3", "--rounds", "0", "-o", files / "l", "--save", files / "m")
     assert done.exit_code == 0, done.output
     pairs = [(left.split(), right.split()) for left, right in PAIRS]

@@ -81,7 +81,7 @@ def test_a_link_has_the_geometric_mean_of_both_tables(pruned):
                 continue
             own = np.sqrt(np.prod([[[b.link(e, f, direction) for f in right] for e in left] for b in both], axis=0))
             nulls = np.sqrt(np.prod([[b.null(w, direction) for w in (right, left)[direction]] for b in both], axis=0))
-            found = twin_posterior(own, nulls, model.p_null, direction, model.reach)
+            found = twin_posterior(own, nulls, model.p_null, direction, model.diagonal_scale)
             np.testing.assert_allclose(member.infer().link.reshape(own.shape), found, rtol=1e-5, atol=1e-9)
 
 

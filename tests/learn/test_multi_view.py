@@ -66,7 +66,7 @@ def test_the_closed_form_is_the_generic_projection_of_a_joint_structure(kind: st
     else:
         one, two = (Categorical(rng.normal(size=(4, 3))) for _ in range(2))
     joint = Joint(one, two)
-    generic = project(joint, equal_parts(joint), tolerance=1e-9, most_evaluations=5000, generic=True)
+    generic = project(joint, equal_parts(joint), tolerance=1e-9, max_evaluations=5000, generic=True)
     closed = agree(one, two)
     assert generic.converged
     assert closed.value == pytest.approx(generic.value, abs=1e-7)

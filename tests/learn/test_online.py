@@ -42,7 +42,7 @@ def test_duals_of_corpus_rows_approach_those_of_a_projection(gamma: float) -> No
     np.testing.assert_array_equal(learner.model_.weights_, weights)
     batch = model.encode(FREE[:25], None, None)
     rows = rows_of(model, batch, rules()).canonical()
-    solved = project(model.scores(batch), rows, gamma, tolerance=1e-6, most_rounds=1000)
+    solved = project(model.scores(batch), rows, gamma, tolerance=1e-6, max_rounds=1000)
     scale = [
         1.0 if name.startswith("together") else 1.0 / batch.n_slots
         for name in np.array(rows.names)[rows.constraint[rows.n_local :]]

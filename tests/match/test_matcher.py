@@ -82,7 +82,7 @@ def test_other_methods_answer_too(method, matcher):
 @pytest.mark.slow
 def test_segments_are_aligned_where_one_letter_stands_for_two():
     pairs = [(name.replace("s", "sh"), other) for name, other in names(60)]
-    matcher = Matcher(longest=2, negatives=8, n_jobs=1).fit(pairs)
+    matcher = Matcher(max_segment=2, negatives=8, n_jobs=1).fit(pairs)
     aligned = matcher.match([("shimo", "σιμο")])[0].alignment
     assert aligned[0] in [("sh", "σ"), ("s", "σ"), ("s", "")]
     assert "".join(a for a, _ in aligned) == "shimo"

@@ -127,7 +127,7 @@ def test_too_few_evaluations_warn_and_name_the_worst_constraint() -> None:
     chain = Chain(batch.offsets, rng.normal(size=(batch.n_slots, 6)) * 3, rng.normal(size=(6, 6)))
     rows = compile_constraints([(count("L0") >= 1.3).named("some")], batch, LABELS, chain.parts)
     with pytest.warns(ConvergenceWarning, match="'some'"):
-        found = project(chain, rows, tolerance=1e-12, most_evaluations=2)
+        found = project(chain, rows, tolerance=1e-12, max_evaluations=2)
     assert not found.converged
     assert found.kkt_residual > 1e-12
 

@@ -78,7 +78,7 @@ def test_gradient_over_local_rows(strength, kind, gamma):
             warnings.simplefilter("ignore", ConvergenceWarning)
             return project(
                 problem.batch.structure(), problem.rows, gamma, weights=problem.batch.weight,
-                duals=Duals(at, (), (None,)), most_evaluations=1, tolerance=1e-15,
+                duals=Duals(at, (), (None,)), max_evaluations=1, tolerance=1e-15,
             )  # fmt: skip
 
     found = evaluate(lam)

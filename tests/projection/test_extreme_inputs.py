@@ -35,7 +35,7 @@ def test_every_gamma_converges(strength, scope, categorical, gamma):
     rng = np.random.default_rng([STRENGTHS.index(strength), len(scope), categorical])
     batch = random_batch(rng, categorical=categorical, k=2)
     problem = build_problem(rng, batch, gamma, [(scope, strength, 2)])
-    found = project(batch.structure(), problem.rows, gamma, most_evaluations=500, most_rounds=500)
+    found = project(batch.structure(), problem.rows, gamma, max_evaluations=500, max_rounds=500)
     assert_sound(found)
     listing = enumerate_outputs(batch, problem.rows)
     q, _ = listing.tilted(found.duals.row, [], gamma)
@@ -91,7 +91,7 @@ def test_coefficients_large_and_small_converge(strength, scope, categorical, sca
     batch = random_batch(rng, categorical=categorical, k=2)
     problem = build_problem(rng, batch, gamma, [(scope, strength, 2)], scale=scale)
     found = project(
-        batch.structure(), problem.rows, gamma, tolerance=1e-5 * scale, most_evaluations=500, most_rounds=500
+        batch.structure(), problem.rows, gamma, tolerance=1e-5 * scale, max_evaluations=500, max_rounds=500
     )  # fmt: skip
     assert_sound(found)
 
@@ -106,7 +106,7 @@ def test_the_scale_of_a_row_does_not_change_the_solution(scope, categorical):
     plain = project(batch.structure(), rows, tolerance=1e-9)
     for scale in (1e-3, 1e3):
         scaled = replace(rows, coefficient=rows.coefficient * scale, bound=rows.bound * scale)
-        found = project(batch.structure(), scaled, tolerance=1e-9 * min(scale, 1.0), most_evaluations=500)
+        found = project(batch.structure(), scaled, tolerance=1e-9 * min(scale, 1.0), max_evaluations=500)
         np.testing.assert_allclose(found.posterior.node, plain.posterior.node, rtol=0, atol=1e-6)
         np.testing.assert_allclose(found.duals.row * scale, plain.duals.row, rtol=1e-4, atol=1e-4)
 
@@ -119,6 +119,6 @@ def test_many_rows_pull_apart_and_stay_finite(gamma):
     batch = random_batch(rng, categorical=False, lengths=(4, 4), k=3, spread=100.0)
     rows = [Row({t * 3 + label: 1.0}, 0.34, False, t // 4, t // 4) for t in range(8) for label in range(3)]
     compiled = compile_rows(batch, rows, [(*HARD, 0.0), (*HARD, 0.0)])
-    found = project(batch.structure(), compiled, gamma, most_evaluations=1000)
+    found = project(batch.structure(), compiled, gamma, max_evaluations=1000)
     assert_sound(found)
     assert found.posterior.node.max() <= 0.34 + 2e-3

@@ -29,7 +29,7 @@ def both_ways(problem: Problem, tolerance: float):
     def solve(generic: bool):
         return project(
             problem.batch.structure(), problem.rows, problem.gamma, weights=problem.batch.weight, tolerance=tolerance,
-            most_evaluations=500, most_rounds=2000, at=np.arange(problem.batch.n_parts), generic=generic,
+            max_evaluations=500, max_rounds=2000, at=np.arange(problem.batch.n_parts), generic=generic,
         )  # fmt: skip
 
     return solve(False), solve(True)
@@ -113,7 +113,7 @@ def test_patterns_of_transitions_that_many_boundaries_share_equal_the_generic_wa
         text, LABELS, chain.parts,
     )  # fmt: skip
     parts = np.arange(chain.parts.n_parts)
-    settings = {"weights": text.weights, "tolerance": 1e-9, "most_evaluations": 500, "most_rounds": 2000, "at": parts}
+    settings = {"weights": text.weights, "tolerance": 1e-9, "max_evaluations": 500, "max_rounds": 2000, "at": parts}
     fused, generic = (project(chain, rows, gamma, generic=way, **settings) for way in (False, True))
     np.testing.assert_allclose(fused.posterior.at(parts), generic.posterior.at(parts), rtol=0, atol=1e-6)
     np.testing.assert_allclose(fused.posterior.edge_counts, generic.posterior.edge_counts, rtol=0, atol=1e-5)
@@ -129,7 +129,7 @@ def test_wherever_both_are_stopped_each_is_a_bound(budget):
         best = both_ways(problem, 1e-9)[0].value
         for generic in (False, True):
             found = project(
-                problem.batch.structure(), problem.rows, 1.0, tolerance=1e-12, most_evaluations=budget, generic=generic
+                problem.batch.structure(), problem.rows, 1.0, tolerance=1e-12, max_evaluations=budget, generic=generic
             )
             assert found.value <= best + 1e-9
 

@@ -83,7 +83,7 @@ def test_at_a_tight_tolerance_steps_and_the_general_solver_have_one_optimum(seed
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # proximal steps may end a little above it
         general = project(
-            problem.batch.structure(), problem.rows, gamma, weights=weights, tolerance=1e-9, most_rounds=5_000
+            problem.batch.structure(), problem.rows, gamma, weights=weights, tolerance=1e-9, max_rounds=5_000
         )
     assume(general.kkt_residual <= 1e-8)
     none = FewStepsProjector(problem.rows, np.array([0, 1]), most_steps=1).no_duals(gamma)
@@ -120,7 +120,7 @@ def test_at_a_loose_tolerance_steps_and_the_general_solver_end_with_residuals_of
 def test_single_precision_duals_agree_with_the_general_solver(gamma):
     problem = problem_of(7, gamma)
     _, node, counts = posterior_of(problem.batch, problem.rows, gamma, 3_000)
-    other = project(problem.batch.structure(), problem.rows, gamma, tolerance=1e-8, most_rounds=5_000)
+    other = project(problem.batch.structure(), problem.rows, gamma, tolerance=1e-8, max_rounds=5_000)
     np.testing.assert_allclose(node, other.posterior.node, rtol=0, atol=1e-5)
     np.testing.assert_allclose(counts, other.posterior.edge_counts, rtol=0, atol=1e-5)
 

@@ -116,7 +116,7 @@ def test_small_gamma_converges_to_gamma_zero(seed: int) -> None:
     limit = project(chain, rows, 0.0).value
     distance = []
     for gamma in (0.4, 0.1, 0.025):
-        q = project(chain, rows, gamma, tolerance=1e-6, most_evaluations=2_000, most_rounds=2_000)
+        q = project(chain, rows, gamma, tolerance=1e-6, max_evaluations=2_000, max_rounds=2_000)
         distance.append(limit - q.value)
     entropy = chain.n_slots * np.log(3)
     assert all(-1e-6 <= d <= gamma * entropy for d, gamma in zip(distance, (0.4, 0.1, 0.025), strict=True))

@@ -72,7 +72,7 @@ def test_hundreds_of_rows_in_one_instance_agree_with_cvxpy(strength, generic):
     compiled = compile_rows(batch, rows, [(*strength, amount)] * (MANY // 70 + 1))
     parts = np.arange(batch.n_parts)
     found = project(
-        batch.structure(), compiled, 1.0, tolerance=1e-7, most_evaluations=2000, at=parts, generic=generic
+        batch.structure(), compiled, 1.0, tolerance=1e-7, max_evaluations=2000, at=parts, generic=generic
     )  # fmt: skip
     assert found.converged
     listing = enumerate_outputs(batch, compiled)

@@ -28,7 +28,7 @@ SCOPES = {
 def solve(problem: Problem, tolerance: float = 1e-8) -> Projection:
     return project(
         problem.batch.structure(), problem.rows, problem.gamma, weights=problem.batch.weight, tolerance=tolerance,
-        most_evaluations=500, most_rounds=2000, at=np.arange(problem.batch.n_parts),
+        max_evaluations=500, max_rounds=2000, at=np.arange(problem.batch.n_parts),
     )  # fmt: skip
 
 

@@ -43,7 +43,7 @@ DRAWN = settings(
 def solve(problem: Problem, **options: int) -> Projection:
     return project(
         problem.batch.structure(), problem.rows, problem.gamma, weights=problem.batch.weight, tolerance=TOLERANCE,
-        at=np.arange(problem.batch.n_parts), **{"most_evaluations": 500, "most_rounds": 2000, **options},
+        at=np.arange(problem.batch.n_parts), **{"max_evaluations": 500, "max_rounds": 2000, **options},
     )  # fmt: skip
 
 
@@ -172,7 +172,7 @@ def test_a_feasible_corpus_with_weights_is_not_called_infeasible():
     batch = replace(batch, weight=np.array([3.0, 1.0]))
     rows = compile_rows(batch, [Row({0: 1.0, 2: 1.0}, 3.2, True, COUPLING, 0)], [(*HARD, 0.0)])
     with pytest.warns(ConvergenceWarning):
-        project(batch.structure(), rows, weights=batch.weight, tolerance=1e-6, most_rounds=2)
+        project(batch.structure(), rows, weights=batch.weight, tolerance=1e-6, max_rounds=2)
 
 
 def test_local_rows_recover_when_the_coupling_step_leaps():
@@ -199,7 +199,7 @@ def test_local_rows_recover_when_the_coupling_step_leaps():
 def test_weak_duality_and_stationarity_hold_wherever_the_solver_is_stopped(budget, problem):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found = solve(problem, most_evaluations=budget, most_rounds=budget)
+        found = solve(problem, max_evaluations=budget, max_rounds=budget)
     listing = enumerate_outputs(problem.batch, problem.rows)
     q = assert_stationary(found, listing, problem.gamma)
     assert_dual_feasible(found, listing)

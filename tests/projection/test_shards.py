@@ -35,7 +35,7 @@ def corpus(mix: str, *, categorical: bool = False) -> Problem:
 def run(problem: Problem, bounds: list[int], *, n_jobs: int = 1, tolerance: float = 1e-9, duals: Duals | None = None):
     projector = Projector(
         problem.rows, np.array(bounds), weights=problem.batch.weight, engine=engine_for(n_jobs), tolerance=tolerance,
-        most_evaluations=500, most_rounds=2000,
+        max_evaluations=500, max_rounds=2000,
     )  # fmt: skip
     return projector.run(
         lambda i: problem.batch.structure(bounds[i], bounds[i + 1]), problem.gamma,
@@ -193,11 +193,11 @@ def assert_weights_repeat(problem: Problem) -> None:
     batch, numbers = problem.batch, [0, 0, 1, 2, 2, 2]
     weighted = project(
         batch.structure(), problem.rows, problem.gamma, weights=batch.weight, tolerance=1e-9,
-        most_evaluations=500, most_rounds=2000,
+        max_evaluations=500, max_rounds=2000,
     )  # fmt: skip
     copy, rows = repeated(batch, problem.rows, numbers)
     plain = project(
-        copy.structure(), rows, problem.gamma, tolerance=1e-9, most_evaluations=500, most_rounds=2000
+        copy.structure(), rows, problem.gamma, tolerance=1e-9, max_evaluations=500, max_rounds=2000
     )  # fmt: skip
     own = np.concatenate([np.arange(batch.offsets[i], batch.offsets[i + 1]) for i in numbers])
     np.testing.assert_allclose(plain.posterior.node, weighted.posterior.node[own], rtol=0, atol=1e-6)

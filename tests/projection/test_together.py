@@ -70,7 +70,7 @@ def test_one_norm_for_all_violations_is_what_cvxpy_has(strength: Any, gamma: flo
     batch = replace(batch, weights=weights)
     rows = compile_constraints(constraint, batch, LABELS, chain.parts)
     assert len(rows.groups) == 1
-    found = project(chain, rows, gamma, weights=weights, tolerance=1e-8, most_rounds=2000)
+    found = project(chain, rows, gamma, weights=weights, tolerance=1e-8, max_rounds=2000)
     value, qs = solved(strength, weights, gamma)
     assert found.value == pytest.approx(value, abs=1e-5)
     verbs = [
@@ -85,7 +85,7 @@ def test_an_l1_penalty_together_is_the_same_as_one_for_each() -> None:
     chain, batch = scores(), replace(Batch.from_sentences([["w"] * n for n in LENGTHS]), weights=WEIGHTS)
     each = compile_constraints([one.penalty(0.7) for one in MEMBERS], batch, LABELS, chain.parts)
     joint = compile_constraints(together(*MEMBERS).penalty(0.7), batch, LABELS, chain.parts)
-    one, two = (project(chain, rows, weights=WEIGHTS, tolerance=1e-8, most_rounds=2000) for rows in (each, joint))
+    one, two = (project(chain, rows, weights=WEIGHTS, tolerance=1e-8, max_rounds=2000) for rows in (each, joint))
     assert one.value == pytest.approx(two.value, abs=1e-6)
 
 

@@ -368,7 +368,7 @@ def test_rules_of_sentences_with_and_without_factors_are_projected_as_the_generi
     scores, rows = model.scores(batch), rows_inside(model, batch, relater.constraints_)
     assert graph.takes(rows)
     parts = np.arange(scores.parts.n_parts)
-    fast, slow = (project(scores, rows, tolerance=1e-5, most_evaluations=1000, generic=g) for g in (False, True))
+    fast, slow = (project(scores, rows, tolerance=1e-5, max_evaluations=1000, generic=g) for g in (False, True))
     assert fast.kkt_residual <= 1e-5
     np.testing.assert_allclose(fast.posterior.at(parts), slow.posterior.at(parts), atol=1e-3)
     assert fast.value == pytest.approx(slow.value, abs=1e-4)

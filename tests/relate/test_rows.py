@@ -149,7 +149,7 @@ def test_counts_of_the_corpus_and_rules_of_sentences_agree_with_cvxpy(gamma, see
     rows = rows_of(model, batch, rules).canonical()
     wanted, value = primal(batch, scores, rows, gamma)
     for generic in (False, True):
-        found = project(scores, rows, gamma, tolerance=1e-7, most_evaluations=2000, generic=generic)
+        found = project(scores, rows, gamma, tolerance=1e-7, max_evaluations=2000, generic=generic)
         np.testing.assert_allclose(found.posterior.marginal, wanted, atol=2e-4)
         assert found.value == pytest.approx(value, abs=1e-3)
 
@@ -163,7 +163,7 @@ def test_the_fused_projection_is_the_generic_one(strength):
     if strength == "linf":
         rules = [rule.penalty(2.0, "linf") for rule in rules]  # which the fused one leaves to the other
     rows = rows_of(model, batch, rules[: 3 if strength == "hard" else 4]).canonical()
-    answers = [project(scores, rows, 0.5, tolerance=1e-7, most_evaluations=3000, generic=g) for g in (False, True)]
+    answers = [project(scores, rows, 0.5, tolerance=1e-7, max_evaluations=3000, generic=g) for g in (False, True)]
     np.testing.assert_allclose(answers[0].posterior.marginal, answers[1].posterior.marginal, atol=1e-5)
     assert answers[0].value == pytest.approx(answers[1].value, abs=1e-6)
     assert answers[0].kkt_residual <= 1e-6
@@ -174,7 +174,7 @@ def test_rows_that_share_many_variables_are_settled_by_newton_steps():
     for seed, scale in ((3, 3.0), (3, 6.0), (0, 10.0), (3, 10.0)):
         model, batch, scores = case([7, 7, 7], seed=seed, scale=scale)
         rows = rows_of(model, batch, [LIVES, KILLS]).canonical()
-        found = project(scores, rows, 0.3, tolerance=1e-5, most_evaluations=40)
+        found = project(scores, rows, 0.3, tolerance=1e-5, max_evaluations=40)
         assert found.kkt_residual <= 1e-5
 
 
@@ -187,7 +187,7 @@ def test_members_under_rows_bound_the_exact_value_and_meet_it_where_tight(gamma,
     exact_rows = rows_of(model, batch, rules).canonical()
     free, _, members = case([2, 3], seed=seed)
     np.testing.assert_array_equal(members.value, scores.members().value)
-    relaxed = project(members, rows_of(free, batch, rules).canonical(), gamma, tolerance=1e-6, most_evaluations=2000)
+    relaxed = project(members, rows_of(free, batch, rules).canonical(), gamma, tolerance=1e-6, max_evaluations=2000)
     exact = project(scores, exact_rows, gamma)
     assert relaxed.value <= exact.value + 1e-5
     if gamma == 0.0:

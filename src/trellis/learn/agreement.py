@@ -73,7 +73,7 @@ class AgreeShard:
         joint: Any = scores_of(model, part)
         return agree(
             *joint.members, gamma=self.gamma, maps=self.classes, edges=self.edges, weights=part.weights,
-            tolerance=self.tolerance, most_evaluations=self.evaluations,
+            tolerance=self.tolerance, max_evaluations=self.evaluations,
         )  # fmt: skip
 
 

@@ -125,7 +125,7 @@ class ProjectedStep(TrainingStep[Duals | KeyDuals]):
             raise DataError(f"few_dual_steps knows nothing of {self.rows.parts.outputs_are}: leave it out")
         self.projector = Projector.of_batches(
             self.rows if fast is None else replace(self.rows, sparsity=()), parts, training.engine,
-            tolerance=solving.tolerance, most_evaluations=solving.evaluations, shard_rows=shard_rows,
+            tolerance=solving.tolerance, max_evaluations=solving.evaluations, shard_rows=shard_rows,
         )  # fmt: skip
         self.few: Any = None
         if fast is not None:

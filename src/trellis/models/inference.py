@@ -234,7 +234,7 @@ class ProjectedInference(Inference):
             parts,
             self.engine,
             tolerance=how.tolerance,
-            most_evaluations=how.evaluations,
+            max_evaluations=how.evaluations,
         )
 
     def _run(self, kinds: tuple[str, ...]) -> dict[str, list[Any]]:

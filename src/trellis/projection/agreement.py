@@ -102,7 +102,7 @@ def agree(
     edges: bool = True,
     weights: FloatArray | None = None,
     tolerance: float = 1e-3,
-    most_evaluations: int = 500,
+    max_evaluations: int = 500,
 ) -> Agreement:
     """Project the scores of several models onto agreement.
 
@@ -122,7 +122,7 @@ def agree(
         Weights of the instances.
     tolerance : float, default=0.001
         KKT residual at which the solver stops.
-    most_evaluations : int, default=500
+    max_evaluations : int, default=500
         Maximum number of dual evaluations.
 
     Returns
@@ -153,7 +153,7 @@ def agree(
         return Agreement(found, tuple(closed), value, 0.0, 1)
     joint = Joint(*scaled)
     rows = class_rows(joint, maps, edges)
-    return _through_rows(joint, rows, gamma, weights, tolerance, most_evaluations)
+    return _through_rows(joint, rows, gamma, weights, tolerance, max_evaluations)
 
 
 def _checked(members: Sequence[Structure], maps: Maps) -> list[IntArray]:
@@ -195,7 +195,7 @@ def class_rows(joint: Joint, maps: Maps, edges: bool) -> ClassRows:
 
 
 def _through_rows(
-    scaled: Joint, rows: ClassRows, gamma: float, weights: FloatArray | None, tolerance: float, most_evaluations: int
+    scaled: Joint, rows: ClassRows, gamma: float, weights: FloatArray | None, tolerance: float, max_evaluations: int
 ) -> Agreement:
     from scipy.optimize import minimize  # 20 MB, which most runs do without
 
@@ -218,7 +218,7 @@ def _through_rows(
         evaluations += 1
     solved = minimize(
         evaluate, theta, jac=True, method="L-BFGS-B",
-        options={"gtol": tolerance, "ftol": 0.0, "maxiter": most_evaluations, "maxfun": most_evaluations, "maxcor": 20},
+        options={"gtol": tolerance, "ftol": 0.0, "maxiter": max_evaluations, "maxfun": max_evaluations, "maxcor": 20},
     )  # fmt: skip
     outcome = tilted(solved.x)
     q = outcome.infer(weights=weights, at=rows.part)

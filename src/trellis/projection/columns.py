@@ -210,7 +210,7 @@ def average_outputs(
     elastic: Elastic | None = None,
     known: Sequence[OutputColumn] = (),
     tolerance: float = 1e-9,
-    most_rounds: int = 500,
+    max_rounds: int = 500,
     work: WorkBudget | None = None,
 ) -> Averaged:
     """Generate columns until the bound meets the value (relative to its size), starting from given multipliers.
@@ -224,7 +224,7 @@ def average_outputs(
     n_instances = sum(len(segment.scores) for segment in segments)
     coupled = bool(np.any(rows.instance == COUPLING)) or (elastic is not None and elastic.largest)
     if len(rows) and n_instances > RUN and not coupled:
-        return _average_runs(segments, rows, weights, multipliers, elastic, tolerance, most_rounds, work)
+        return _average_runs(segments, rows, weights, multipliers, elastic, tolerance, max_rounds, work)
     columns = Columns(segments, rows, weights, work)
     current = np.zeros(len(rows)) if multipliers is None else multipliers
     columns.add(columns.price(current, feasibility), np.ones(columns.n_instances, dtype=np.bool_))
@@ -243,7 +243,7 @@ def average_outputs(
         columns.take_over(feasible.columns)
     # the least violation is not below 0
     bound, rounds = 0.0 if feasibility else np.inf, 0
-    while rounds < most_rounds:
+    while rounds < max_rounds:
         rounds += 1
         if rounds == PATIENCE:
             bound = min(bound, add_from_marginals(columns, elastic))
@@ -267,7 +267,7 @@ def _average_runs(
     multipliers: FloatArray | None,
     elastic: Elastic | None,
     tolerance: float,
-    most_rounds: int,
+    max_rounds: int,
     work: WorkBudget | None,
 ) -> Averaged:
     """The same for rows of single instances, with a program for every run of these."""
@@ -287,7 +287,7 @@ def _average_runs(
                 multipliers=None if multipliers is None else multipliers[low:high],
                 elastic=None if elastic is None else replace(elastic, rows=elastic.rows[low:high]),
                 tolerance=tolerance,
-                most_rounds=most_rounds,
+                max_rounds=max_rounds,
                 work=work,
             )
             instance, local = scores.parts.split(np.concatenate([c.used for c in found.columns]))

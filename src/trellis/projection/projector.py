@@ -60,8 +60,8 @@ class Projector:
         weights: FloatArray | None = None,
         engine: Engine | None = None,
         tolerance: float = 1e-3,
-        most_evaluations: int = 200,
-        most_rounds: int = 200,
+        max_evaluations: int = 200,
+        max_rounds: int = 200,
         generic: bool = False,
         shard_rows: Sequence[ShardRows] | None = None,
     ) -> None:
@@ -73,8 +73,8 @@ class Projector:
         self.rows, self.generic = rows.canonical(), generic
         self.bounds = np.array([0, rows.parts.n_instances]) if bounds is None else bounds
         self.weights, self.tolerance = weights, tolerance
-        self.most_evaluations = most_evaluations
-        self.most_rounds = most_rounds
+        self.max_evaluations = max_evaluations
+        self.max_rounds = max_rounds
         cuts = list(zip(self.bounds[:-1].tolist(), self.bounds[1:].tolist(), strict=True))
         shards = [
             Shard(i, range(a, b), getattr(data[i], "first", a) - a if data else 0) for i, (a, b) in enumerate(cuts)
@@ -109,7 +109,7 @@ class Projector:
         engine: Engine,
         *,
         tolerance: float,
-        most_evaluations: int,
+        max_evaluations: int,
         shard_rows: Sequence[ShardRows] | None = None,
     ) -> Projector:
         """Rows over a corpus whose shards are these batches, by the way that suits its size."""
@@ -119,7 +119,7 @@ class Projector:
         return cls(
             rows, np.cumsum([0, *map(len, batches)]), data=batches,
             weights=np.concatenate([np.zeros(0), *(batch.weights for batch in batches)]), engine=engine,
-            tolerance=tolerance, most_evaluations=most_evaluations, most_rounds=most_evaluations, generic=generic,
+            tolerance=tolerance, max_evaluations=max_evaluations, max_rounds=max_evaluations, generic=generic,
             shard_rows=shard_rows,
         )  # fmt: skip
 
@@ -166,7 +166,7 @@ class Projector:
         # The coupling rows see the local solutions' errors as noise in their gradient.
         inner = self.tolerance * (0.02 if self.couples and not held else 1.0)
         ask = ProjectionRequest(
-            scores_of, SolverOptions(gamma, None, inner, self.most_evaluations, None, self.generic), theta
+            scores_of, SolverOptions(gamma, None, inner, self.max_evaluations, None, self.generic), theta
         )
         coupled = CoupledSolution(theta, 0.0, 0, True)
         if self.couples and not held:
@@ -177,7 +177,7 @@ class Projector:
             # What a row with a price lacks is measured by how far its dual variable would move, which is never more
             # than the price: beside a large bound every point would seem a solution.
             tolerance = min(tolerance, max(self.tolerance, OF_PRICE * dual.smallest_price()))
-            coupled = dual.solve(start, max_shift, tolerance, self.most_rounds)
+            coupled = dual.solve(start, max_shift, tolerance, self.max_rounds)
             theta, lams = dual.unpack(coupled.theta)
         results: list[T] = []
         finished: list[Finished] = []
@@ -195,7 +195,7 @@ class Projector:
         evaluations = coupled.evaluations + sum(end.evaluations for end in finished)
         culprit = None
         if not converged:
-            if worst > self.tolerance and self.most_evaluations >= PATIENT:
+            if worst > self.tolerance and self.max_evaluations >= PATIENT:
                 item = self.items[number]
                 scores = scores_of(item.data).instances(where, where + 1)
                 refuse_conflict([scores], item.rows.rows.shard(where, where + 1).local())
@@ -297,8 +297,8 @@ def project(
     weights: FloatArray | None = None,
     duals: Duals | None = None,
     tolerance: float = 1e-3,
-    most_evaluations: int = 200,
-    most_rounds: int = 200,
+    max_evaluations: int = 200,
+    max_rounds: int = 200,
     at: IntArray | None = None,
     generic: bool = False,
 ) -> Projection:
@@ -321,9 +321,9 @@ def project(
         Dual variables to start from.
     tolerance : float, default=0.001
         KKT residual at which the solver stops.
-    most_evaluations : int, default=200
+    max_evaluations : int, default=200
         Maximum number of dual evaluations per instance.
-    most_rounds : int, default=200
+    max_rounds : int, default=200
         Maximum number of rounds for rows that couple instances.
     at : ndarray or None, default=None
         Further parts whose marginals will be needed.
@@ -336,7 +336,7 @@ def project(
         ``posterior``, ``duals``, residuals and objective.
     """
     projector = Projector(
-        rows, weights=weights, tolerance=tolerance, most_evaluations=most_evaluations, most_rounds=most_rounds,
+        rows, weights=weights, tolerance=tolerance, max_evaluations=max_evaluations, max_rounds=max_rounds,
         generic=generic,
     )  # fmt: skip
     outcome = projector.run(

@@ -104,11 +104,11 @@ class Aligner(SavedEstimator):
         Probability of a word without a link.
     concentration : float, default=0.15
         Dirichlet parameter α of the translation tables.
-    reach : float, default=40.0
-        Model 1 prefers links near the diagonal, by exp(−distance / reach) with the distance in words.
+    diagonal_scale : float, default=40.0
+        Model 1 prefers links near the diagonal, by exp(−distance / diagonal_scale) with the distance in words.
     variational : bool, default=True
         Estimate the translation tables by variational Bayes.
-    alike : float, default=1.0
+    same_spelling : float, default=1.0
         Pseudo-count of words with the same spelling. 0: none.
     priors : dict or None, default=None
         Pseudo-counts of (source word, target word) pairs. A negative number forbids the pair.
@@ -148,9 +148,9 @@ class Aligner(SavedEstimator):
     whole_words: bool = True
     p_null: float = 0.3
     concentration: float = 0.15
-    reach: float = 40.0
+    diagonal_scale: float = 40.0
     variational: bool = True
-    alike: float = 1.0
+    same_spelling: float = 1.0
     priors: Mapping[tuple[str, str], float] | None = None
     reliability: float = 0.9
     projection_tol: float = 0.05
@@ -237,8 +237,9 @@ class Aligner(SavedEstimator):
 
     def _new_model(self) -> AlignmentModel:
         return AlignmentModel(
-            p_null=self.p_null, concentration=self.concentration, variational=self.variational, reach=self.reach,
-            prefix=self.prefix, whole_words=self.whole_words, alike=self.alike, priors=self.priors,
+            p_null=self.p_null, concentration=self.concentration, variational=self.variational,
+            diagonal_scale=self.diagonal_scale, prefix=self.prefix, whole_words=self.whole_words,
+            same_spelling=self.same_spelling, priors=self.priors,
         )  # fmt: skip
 
     def align(

@@ -56,13 +56,23 @@ if TYPE_CHECKING:
 SETTINGS = FieldOptions(
     "trellis.apps.align.aligner:Aligner",
     decoding="symmetrize threshold decode_constraint",
-    learning="constraint gamma max_iter model1_iter concentration reach",
-    knowledge="alike reliability",
+    learning="constraint gamma max_iter model1_iter concentration diagonal_scale",
+    knowledge="same_spelling reliability",
     run="n_jobs engine memory",
 )
 DECODING_ALONE = ("symmetrize", "threshold", "decode_constraint", "reliability", "n_jobs", "engine")
 """Settings that count for a trained model too."""
-TRAINING = ("save", "prefix", "stems_only", "mean", "priors", "alike", "history", "memory", *SETTINGS.learning.split())
+TRAINING = (
+    "save",
+    "prefix",
+    "stems_only",
+    "mean",
+    "priors",
+    "same_spelling",
+    "history",
+    "memory",
+    *SETTINGS.learning.split(),
+)
 """Options that training alone reads."""
 NOT_INTERACTIVE = (
     "source", "target", "joined", "tune", "hints", "reliability", "forward_links", "reverse_links", "probabilities",

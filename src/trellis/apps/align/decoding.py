@@ -114,7 +114,7 @@ def decode(asked: Decoding, item: Piece, state: Any, constraints: Sequence[Const
     rows = Rows.none(part.parts)
     if constraints:
         rows = compile_constraints(constraints, part, model.label_names_, part.parts)
-    projector = Projector(rows, data=[part], tolerance=asked.projection_tol, most_evaluations=asked.evaluations)
+    projector = Projector(rows, data=[part], tolerance=asked.projection_tol, max_evaluations=asked.evaluations)
     return projector.run(model.scores, asked.gamma, then=asked.then, warn=False).results[0], state
 
 

@@ -36,10 +36,10 @@ def phrases(
     weighted: Annotated[
         bool, flag("--weighted", help="Weight phrase pairs by the posteriors of their links.", panel=KNOWLEDGE)
     ] = False,
-    least: Annotated[
+    min_probability: Annotated[
         float,
         number_option(
-            "--least",
+            "--min-probability",
             min=1e-6,
             max=1.0,
             help="Minimum probability of a phrase pair, with `--weighted`.",
@@ -65,7 +65,7 @@ def phrases(
     from trellis.engine.progress import Progress
 
     if not weighted:
-        refuse_beside(context, "without --weighted links", "have no probabilities", ["least"])
+        refuse_beside(context, "without --weighted links", "have no probabilities", ["min_probability"])
     text = ParallelText(source, target, joined)
     check_files(
         {"--source": source, "--target": target, "--input": joined, "--links": links},
@@ -75,7 +75,7 @@ def phrases(
         out = files.enter_context(writing(output))
         words = None if lexicon is None else files.enter_context(writing(lexicon))
         orders = None if reordering is None else files.enter_context(writing(reordering))
-        table = files.enter_context(PhraseTable(longest=max_length, least=least if weighted else 0.5))
+        table = files.enter_context(PhraseTable(max_length=max_length, min_weight=min_probability if weighted else 0.5))
         with Progress("extracting", None, not quiet) as progress:
             for _ in progress.over(_added(table, text, links, weighted)):
                 pass

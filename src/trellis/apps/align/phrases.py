@@ -6,7 +6,7 @@
 A target word without a link is translated from the word NULL. Counts are kept in a database on disk, so that memory
 does not grow with the number of phrase pairs.
 
->>> with PhraseTable(longest=2) as table:
+>>> with PhraseTable(max_length=2) as table:
 ...     table.add(["the", "house"], ["la", "maison"], [(0, 0), (1, 1)])
 ...     table.add(["the", "flower"], ["la", "fleur"], [(0, 0), (1, 1)])
 ...     for entry in table.entries():
@@ -94,12 +94,14 @@ class PhraseEntry:
         return f"{self.source} ||| {self.target} ||| {scores}"
 
 
-def phrase_pairs(n_source: int, n_target: int, links: Links, *, longest: int = 7, least: float = 0.5) -> PhraseBoxes:
+def phrase_pairs(
+    n_source: int, n_target: int, links: Links, *, max_length: int = 7, min_weight: float = 0.5
+) -> PhraseBoxes:
     """Phrase pairs of one sentence pair of ``n_source`` and ``n_target`` words.
 
-    links : places (i, j), or their probabilities;  longest : words of a phrase;  least : smallest weight of a pair
+    links : places (i, j), or their probabilities;  max_length : words of a phrase;  min_weight : least weight of a pair
     """
-    return _boxes(_log_free(n_source, n_target, links), longest, least)
+    return _boxes(_log_free(n_source, n_target, links), max_length, min_weight)
 
 
 def _log_free(n_source: int, n_target: int, links: Links) -> FloatArray:
@@ -115,12 +117,12 @@ def _log_free(n_source: int, n_target: int, links: Links) -> FloatArray:
     return grid
 
 
-def _boxes(log_free: FloatArray, longest: int, least: float) -> PhraseBoxes:
+def _boxes(log_free: FloatArray, max_length: int, min_weight: float) -> PhraseBoxes:
     room = 16 * sum(log_free.shape)
     while True:
         boxes, orientations = np.empty((room, 4), np.int64), np.empty((room, 2), np.int64)
         weights = np.empty(room)
-        n = phrase_boxes(log_free, longest, least, boxes, weights, orientations)
+        n = phrase_boxes(log_free, max_length, min_weight, boxes, weights, orientations)
         if n <= room:
             return PhraseBoxes(boxes[:n], weights[:n], orientations[:n])
         room = n
@@ -129,16 +131,16 @@ def _boxes(log_free: FloatArray, longest: int, least: float) -> PhraseBoxes:
 class PhraseTable:
     """Phrase pairs of many sentence pairs, counted on disk.
 
-    longest : words of a phrase;  least : smallest weight of a phrase pair, below 1 for links with probabilities
+    max_length : words of a phrase;  min_weight : smallest weight of a phrase pair, below 1 for links with probabilities
     folder : where the temporary database lies; it needs about 200 bytes per distinct phrase pair
     """
 
-    def __init__(self, *, longest: int = 7, least: float = 0.5, folder: str | Path | None = None) -> None:
-        if longest < 1:
-            raise DataError(f"longest must be at least 1 word, but is {longest}")
-        if not 0.0 < least <= 1.0:
-            raise DataError(f"least must be above 0 and at most 1 but is {least}")
-        self.longest, self.least = longest, least
+    def __init__(self, *, max_length: int = 7, min_weight: float = 0.5, folder: str | Path | None = None) -> None:
+        if max_length < 1:
+            raise DataError(f"max_length must be at least 1 word but is {max_length}")
+        if not 0.0 < min_weight <= 1.0:
+            raise DataError(f"min_weight must be above 0 and at most 1 but is {min_weight}")
+        self.max_length, self.min_weight = max_length, min_weight
         self._folder = tempfile.TemporaryDirectory(prefix="trellis-phrases-", dir=folder)
         self._database = sqlite3.connect(Path(self._folder.name, "phrases.db"), isolation_level=None)
         self._database.executescript(
@@ -165,7 +167,7 @@ class PhraseTable:
         log_free = _log_free(len(source), len(target), links)
         p = -np.expm1(log_free)
         self._count_words(source, target, p)
-        found, inside = _boxes(log_free, self.longest, self.least), np.argwhere(p >= 0.5)
+        found, inside = _boxes(log_free, self.max_length, self.min_weight), np.argwhere(p >= 0.5)
         rows = zip(found.boxes.tolist(), found.weights.tolist(), found.orientations.tolist(), strict=True)
         for (i1, i2, j1, j2), weight, (before, after) in rows:
             own = inside[(inside >= (i1, j1)).all(1) & (inside <= (i2, j2)).all(1)] - (i1, j1)

@@ -40,10 +40,10 @@ WORDS_OF_NAMES = 3
 SETTINGS = FieldOptions(
     "trellis.apps.match.matcher:Matcher",
     first="kind",
-    learning="method C negatives longest max_iter random_state",
+    learning="method C negatives max_segment max_iter random_state",
     knowledge="wordnet",
     run="n_jobs",
-    flags={"C": "--cost", "longest": "--segment"},
+    flags={"C": "--cost"},
 )
 
 

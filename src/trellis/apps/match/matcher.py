@@ -103,7 +103,7 @@ class Matcher(SavedEstimator):
         Cost of errors in training. Default: 10 for names, 0.1 for sentences (two-stage: 0.05).
     negatives : int, default=25
         Random negative pairs per name, if the pairs have no labels.
-    longest : int, default=1
+    max_segment : int, default=1
         Maximum number of characters aligned as a unit.
     wordnet : str, default="auto"
         Folder of WordNet's files, "auto" or "none".
@@ -158,7 +158,7 @@ class Matcher(SavedEstimator):
     method: str = "joint"
     C: float | None = None
     negatives: int = 25
-    longest: int = 1
+    max_segment: int = 1
     wordnet: str = "auto"
     first_guess: str = "words"
     keep_guess: bool = True
@@ -200,7 +200,7 @@ class Matcher(SavedEstimator):
             pairs, answers = [*pairs, *made], np.repeat([1, -1], [len(pairs), len(made)])
         else:
             answers = both_signs(y, len(pairs))
-        model: Any = StringPairs(longest=self.longest)
+        model: Any = StringPairs(longest=self.max_segment)
         if self.kind == "sentences":
             one_sided = self._aligns if self.one_sided is None else self.one_sided
             model = GraphPairs(
@@ -316,6 +316,7 @@ class Matcher(SavedEstimator):
     def _check_settings(self) -> None:
         self._check_names(kind=KINDS, method=METHODS)
         self._check_whole(negatives=1)
+        self._check_within(max_segment=(1, 8))
         if (self.parser is None) != (self.tagger is None):
             raise DataError("a parser needs tagged words: give a parser and a tagger, or neither")
         for name, wanted in (("parser", Parser), ("tagger", Tagger)):

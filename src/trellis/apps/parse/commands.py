@@ -40,11 +40,11 @@ PARSER = FieldOptions(
     flags={"max_iter": "--passes"},
 )  # fmt: skip
 TREE_INDUCER = FieldOptions(
-    "trellis.apps.parse.tree_inducer:TreeInducer", learning="longest max_iter gamma prior", run="n_jobs engine"
+    "trellis.apps.parse.tree_inducer:TreeInducer", learning="max_length max_iter gamma prior", run="n_jobs engine"
 )
 TRANSFER = FieldOptions(
     "trellis.apps.parse.transfer:Transfer",
-    learning="model gamma max_iter longest max_pairs",
+    learning="model gamma max_iter max_length max_pairs",
     run="n_jobs engine",
     flags={"model": "--kind"},
 )

@@ -79,7 +79,7 @@ class Transfer(TreeTask):
         Rounds of training. Default: 2 for "margin", 1 otherwise.
     steps : int, default=20
         Steps of L-BFGS in each round of "likelihood".
-    longest : int, default=30
+    max_length : int, default=30
         Longer sentences are not used in training. Words of the target are counted, without punctuation.
     max_pairs : int, default=10000
         Use at most this many pairs, those with most projected heads.
@@ -119,7 +119,7 @@ class Transfer(TreeTask):
     gamma: float = 1.0
     max_iter: int | None = None
     steps: int = 20
-    longest: int = 30
+    max_length: int = 30
     max_pairs: int = 10_000
     l2: float = 40.0
     passes: int = 1
@@ -143,7 +143,7 @@ class Transfer(TreeTask):
         """
         self._check_types()
         self._check_settings()
-        return self.fit_pairs(self.best_pairs(usable_pairs(X, y, self.longest)))
+        return self.fit_pairs(self.best_pairs(usable_pairs(X, y, self.max_length)))
 
     def best_pairs(self, pairs: Sequence[SentencePair]) -> list[SentencePair]:
         """The pairs that are learned from, in their order."""
@@ -264,7 +264,7 @@ class Transfer(TreeTask):
     def _check_settings(self) -> None:
         self._check_names(model=ROUNDS)
         self._check_whole(
-            max_iter=1, steps=1, longest=2, max_pairs=1, passes=1, orders=1, bits=4, min_count=1, source_passes=1
+            max_iter=1, steps=1, max_length=2, max_pairs=1, passes=1, orders=1, bits=4, min_count=1, source_passes=1
         )
         self._check_within(gamma=(0.0, np.inf), l2=(0.0, np.inf), learning_rate=(0.0, np.inf), bits=(4, 26))
         if self.eta != AUTO:
@@ -310,7 +310,7 @@ def _posterior(item: ProjectionItem, answer: ShardAnswer) -> Any:
 
 
 def usable_pairs(
-    pairs: Iterable[tuple[Document, Document]], links: Sequence[Iterable[Link]], longest: int
+    pairs: Iterable[tuple[Document, Document]], links: Sequence[Iterable[Link]], max_length: int
 ) -> list[SentencePair]:
     """Pairs without punctuation, those left out that are long, have no verb or have no projected arc."""
     given, links = list(check_list(pairs, "pairs of sentences")), check_links(links)
@@ -326,7 +326,7 @@ def usable_pairs(
         left = strip(one, own)
         relations = [None if r == FILLER else r for r in one.columns["deprel"]] if "deprel" in one.columns else None
         pair = strip_pair(left, left.heads(one), strip(other, theirs), linked, number, relations)
-        if pair is not None and len(pair.target) <= longest and not is_fragment(pair) and projected(pair):
+        if pair is not None and len(pair.target) <= max_length and not is_fragment(pair) and projected(pair):
             made.append(left_headed_names(pair))
     return made
 

@@ -35,7 +35,7 @@ class TreeInducer(TreeTask):
     ----------
     rules : str, default=""
         Text of a rules file about arcs.
-    longest : int, default=10
+    max_length : int, default=10
         Longer sentences are not used in training. Words are counted, without punctuation.
     gamma : float, default=1.0
         Temperature γ of the posteriors. 1: EM or posterior regularization, 0: hard.
@@ -56,7 +56,7 @@ class TreeInducer(TreeTask):
     rules: str = ""
     rules_path: str = "rules.toml"
     files: Mapping[str, str] | None = None
-    longest: int = 10
+    max_length: int = 10
     max_iter: int = 40
     gamma: float = 1.0
     prior: float = 1.0
@@ -76,9 +76,9 @@ class TreeInducer(TreeTask):
         self._check_settings()
         given = as_documents(X)
         stripped = [strip(s, text) for s, text in zip(given, tagged(given), strict=True)]
-        text = [own.words for own in stripped if 0 < len(own.words) <= self.longest]
+        text = [own.words for own in stripped if 0 < len(own.words) <= self.max_length]
         if not text:
-            raise DataError(f"no sentence has 1 to {self.longest} words, punctuation aside: raise longest")
+            raise DataError(f"no sentence has 1 to {self.max_length} words, punctuation aside: raise max_length")
         model = DMV(
             root_prior=self.prior, child_prior=self.prior, stop_prior=self.prior, harmonic=self.harmonic
         )  # fmt: skip
@@ -101,5 +101,5 @@ class TreeInducer(TreeTask):
         self._constraints()
 
     def _check_settings(self) -> None:
-        self._check_whole(longest=1, max_iter=1)
+        self._check_whole(max_length=1, max_iter=1)
         self._check_within(gamma=(0.0, np.inf), prior=(1.0, 1e9), harmonic=(0.0, 1e9))

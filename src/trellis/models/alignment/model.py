@@ -72,12 +72,11 @@ class AlignmentModel(SavedEstimator):
     kind : "model1" or "hmm"; may be changed between runs of a learner, what was learned stays
     p_null : probability that a word comes from no word, fixed
     concentration, variational : the prior of the tables (:mod:`trellis.models.alignment.translation`)
-    reach : of Model 1, words from the diagonal by which a place becomes e times less likely; inf: IBM's Model 1
+    diagonal_scale : of Model 1, links at this distance from the diagonal (in words) are e times less likely; inf: IBM's
     jump_pseudo_count : Σ κ of :mod:`trellis.models.alignment.places`
     prefix : letters of a stem, None: there are no stems
     whole_words : whether words have a table of their own beside that of stems; without stems they always do
-    alike : pseudo-count of a pair of words spelled alike, by the letters that tell words apart; in new text, of equal
-        words
+    same_spelling : pseudo-count of words with the same spelling (up to the prefix; in new text, of equal words)
     priors : (source word, target word) -> pseudo-count of a pair that meets in training, negative: never linked
     with_prior : whether M-steps compute the log-prior, so that objectives include it
 
@@ -94,11 +93,11 @@ class AlignmentModel(SavedEstimator):
     p_null: float = 0.3
     concentration: float = 0.15
     variational: bool = True
-    reach: float = 40.0
+    diagonal_scale: float = 40.0
     jump_pseudo_count: float = 10.0
     prefix: int | None = 5
     whole_words: bool = True
-    alike: float = 1.0
+    same_spelling: float = 1.0
     priors: Mapping[tuple[str, str], float] | None = None
     with_prior: bool = True
 
@@ -126,10 +125,10 @@ class AlignmentModel(SavedEstimator):
             raise DataError(f"the probability of null must lie between 0 and 1 but is {self.p_null}")
         if not 1e-6 <= self.concentration <= 1e3:
             raise DataError(f"the concentration must lie between 1e-6 and 1000 but is {self.concentration}")
-        if not self.reach >= 1.0:
-            raise DataError(f"the reach must be at least one word but is {self.reach}")
-        if not 0.0 <= self.alike < float("inf"):
-            raise DataError(f"alike must be 0 or more but is {self.alike}")
+        if not self.diagonal_scale >= 1.0:
+            raise DataError(f"diagonal_scale must be at least one word but is {self.diagonal_scale}")
+        if not 0.0 <= self.same_spelling < float("inf"):
+            raise DataError(f"same_spelling must be 0 or more but is {self.same_spelling}")
         if self.prefix is not None and self.prefix < 1:
             raise DataError(f"prefix must be at least 1 but is {self.prefix}")
         for pair in cast("Iterable[Any]", self.priors or ()):
@@ -166,7 +165,7 @@ class AlignmentModel(SavedEstimator):
             raise DataError(
                 f"none of the {len(bitext)} pairs has words on both sides, so there is nothing to learn from"
             )
-        known = self.priors or {}, self.alike
+        known = self.priors or {}, self.same_spelling
         self.stems_, self._stage = None, BOTH
         if stems[0] is not None and stems[1] is not None:
             self._of = stem_numbers(source.names, stems[0]), stem_numbers(target.names, stems[1])
@@ -187,7 +186,7 @@ class AlignmentModel(SavedEstimator):
         self._stem_rounds -= 1
         if self._stage == STEMS and self._stem_rounds == 0 and self.stems_ is not None:
             within = self.stems_.table, self._of[0][:-1], self._of[1][:-1]
-            known = self.words_.source, self.words_.target, self.priors or {}, self.alike
+            known = self.words_.source, self.words_.target, self.priors or {}, self.same_spelling
             self.words_ = Lexicon.build(text, *known, within=within)
             self.words_.reset(self.concentration, self.variational)
             self._stage = COUNTING
@@ -209,7 +208,7 @@ class AlignmentModel(SavedEstimator):
         """Code a new text."""
         bitext = code_pairs(words, self.words_.source, self.words_.target)
         batch = SentencePairs.of(bitext, weights)
-        if self.alike > 0.0:
+        if self.same_spelling > 0.0:
             batch = replace(batch, alike=alike_cells(words, bitext, batch.offsets))
         return bitext, batch
 
@@ -235,7 +234,7 @@ class AlignmentModel(SavedEstimator):
 
     def _moves(self) -> list[Moves]:
         if self.kind == "model1":
-            return [model1_moves(self.p_null, self.reach)] * 2
+            return [model1_moves(self.p_null, self.diagonal_scale)] * 2
         return [places.moves(self.p_null, NEGLIGIBLE) for places in self.places_]
 
     def uniform(self, batch: SentencePairs) -> Joint:
