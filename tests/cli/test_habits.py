@@ -88,8 +88,8 @@ def test_both_directions_and_their_union_in_one_run(folder, tmp_path, capfd):
     assert capfd.readouterr().out == (folder / "posterior").read_text()
 
 
-@pytest.mark.parametrize("option", ["-f", "-r", "-o"])
-def test_only_files_of_links_are_replaced(option, folder, tmp_path, capfd):
+@pytest.mark.parametrize("option", ["-f", "-r"])
+def test_fast_aligns_parameters_are_not_taken_for_a_place_to_write(option, folder, tmp_path, capfd):
     (tmp_path / "params").write_text("the\tle\t-0.1\n")
     assert run("align", "-i", folder / "st", option, tmp_path / "params", *QUICK) == 2
     assert "would overwrite a file that does not contain links" in capfd.readouterr().err

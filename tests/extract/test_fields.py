@@ -41,9 +41,9 @@ def test_tokens_without_a_gold_label_are_not_judged():
 
 
 def test_texts_that_do_not_match_are_refused():
-    with pytest.raises(DataError, match="gold has 1 texts but the output has 2"):
+    with pytest.raises(DataError, match="gold has 1 text but the output has 2"):
         score_fields([["A"]], [["A"], ["B"]])
-    with pytest.raises(DataError, match="text 0 has 1 tokens in gold but 2"):
+    with pytest.raises(DataError, match="text 0 has 1 token in gold but 2"):
         score_fields([["A"]], [["A", "B"]])
     with pytest.raises(DataError, match="no gold label is known"):
         score_fields([[None]], [["A"]])

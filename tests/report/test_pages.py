@@ -130,7 +130,7 @@ def test_views_of_rows_are_judged_by_the_labels_given():
     page = report(both, [words, shapes], gold=["a", "b", "a", "a", "b", "a"])
     html = checked(page)
     assert headings(page)[:2] == ["6 labels against gold", "Largest errors"]
-    assert "a taken for b: 1 tokens" in html
+    assert "a taken for b: 1 token" in html
     assert "<mark>row 5</mark>" in html
 
 

@@ -22,8 +22,10 @@ NOT_FOR_INSTANCES = {
     # what learners ask of models, in terms of batches and parameters
     "encode", "decode", "parts", "scores", "uniform", "collect", "count", "update", "log_prior", "reset", "randomize",
     "parameters", "set_parameters", "bare", "probabilities", "gradient", "vector", "set_vector", "pseudo_counts", "phi",
-    "loss", "at", "lower", "given_counts", "batch", "corpus", "texts", "codes",
+    "stochastic_step", "loss", "at", "lower", "given_counts", "batch", "corpus", "texts", "codes",
     "answers", "best_trees", "described", "tokenise", "confidence", "slots_seen", "conserved",
+    # one result about all instances
+    "relation_scores",
     # what was learned
     "feature_weight", "translations", "sample", "states", "tagged",
     # of one text beside others

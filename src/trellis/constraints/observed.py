@@ -21,7 +21,7 @@ from trellis.constraints.relations import WITHIN
 from trellis.data.corpus import corpus_of
 from trellis.data.tokens import as_documents
 from trellis.errors import ConstraintError
-from trellis.structures.chain_parts import ChainParts
+from trellis.structures.chain_parts import parts_of_labels
 
 
 def like_labelled(counted: Count, X: Any, y: Any = None, within: float | None = None) -> Comparison:
@@ -32,7 +32,7 @@ def like_labelled(counted: Count, X: Any, y: Any = None, within: float | None = 
         raise ConstraintError(f"{counted.code()}.like(...) is taken over the corpus: leave out per(...)")
     known = [one for one in as_documents(X, y) if one.labels is not None and None not in one.labels]
     corpus = corpus_of(known)
-    parts = ChainParts(corpus.batch.offsets, max(len(corpus.label_names), 1))
+    parts = parts_of_labels(corpus.batch.offsets, max(len(corpus.label_names), 1))
     names, total = corpus.label_names, counted.per("corpus")
     if not corpus.batch.n_slots:
         raise ConstraintError(f"{counted.code()}.like(...) needs fully labelled texts, but there are none")

@@ -29,9 +29,10 @@ from trellis.engine.engine import Work
 from trellis.errors import DataError, check_name
 from trellis.models.model import bare
 from trellis.models.saving import from_archive, to_archive
-from trellis.projection.agreement import geometric_mean, own_matrices
+from trellis.projection.agreement import geometric_mean
 from trellis.structures import Joint, LabelPosterior, Parts, Structure
-from trellis.structures.chain import folded
+from trellis.structures.chain import Chain, folded
+from trellis.structures.chain_parts import pair_up
 
 ClassMaps = Sequence[Mapping[str, str] | None]
 """For each view, the class of its labels by name; a label that is not named is a class of its own."""
@@ -173,7 +174,7 @@ class Views:
             return [q] * len(self.members)
         counts, owners = (
             q.edge_counts,
-            batch.remembered("matrices", lambda: own_matrices([m.scores(b) for m, b in self._each(batch)])),
+            batch.remembered("matrices", lambda: _own_matrices([m.scores(b) for m, b in self._each(batch)])),
         )
         return [replace(q, edge_counts=folded(counts, *owner)) for owner in owners]
 
@@ -288,3 +289,13 @@ class PlacedView(Placed[Any]):
 
     def run(self, work: Work[Any], parameters: Any = None, own: Sequence[Any] | None = None) -> Iterator[Any]:
         return self.placed.run(OfView(work, self.number), parameters, own)
+
+
+def _own_matrices(members: Sequence[Chain]) -> list[tuple[IntArray, int]]:
+    """Of each chain, which of its matrices each one of their mean (n_matrices,) has a part of, and how many it has."""
+    found = [np.arange(members[0].tables.n_matrices)]
+    index: IntArray = members[0].edge_index.astype(np.int64)
+    for member in members[1:]:
+        mine, theirs, index = pair_up(index, member.edge_index, member.tables.n_matrices)
+        found = [*(own[mine] for own in found), theirs]
+    return [(own, member.tables.n_matrices) for own, member in zip(found, members, strict=True)]

@@ -28,8 +28,6 @@ import numpy as np
 
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.errors import ConvergenceWarning, DataError
-from trellis.structures.chain import Chain
-from trellis.structures.chain_parts import pair_up
 from trellis.structures.joint import Joint
 from trellis.structures.structure import Structure, check_gamma
 
@@ -83,16 +81,6 @@ def geometric_mean(members: Sequence[Structure]) -> Structure:
     for number, member in enumerate(members[1:], start=1):
         mean = mean.mean(member, number / (number + 1.0))
     return mean
-
-
-def own_matrices(members: Sequence[Chain]) -> list[tuple[IntArray, int]]:
-    """Of each chain, which of its matrices each one of their mean (n_matrices,) has a part of, and how many it has."""
-    found = [np.arange(members[0].tables.n_matrices)]
-    index: IntArray = members[0].edge_index.astype(np.int64)
-    for member in members[1:]:
-        mine, theirs, index = pair_up(index, member.edge_index, member.tables.n_matrices)
-        found = [*(own[mine] for own in found), theirs]
-    return [(own, member.tables.n_matrices) for own, member in zip(found, members, strict=True)]
 
 
 def agree(

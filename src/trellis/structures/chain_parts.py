@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, take_rows
 from trellis.structures.blocks import BlockParts, PlainBlock
 from trellis.structures.part_set import PartSet
-from trellis.structures.parts import check_change, check_labels
+from trellis.structures.parts import Parts, check_change, check_labels
 
 if TYPE_CHECKING:
     from trellis.structures.chain import Chain
@@ -197,6 +197,11 @@ class ChainChange:
             return ChainChange(self.node, mask, masks)
         own, of_masks, pattern = pair_up(self.pattern, mask, len(masks))
         return ChainChange(self.node, pattern, self.patterns[own] + masks[of_masks])
+
+
+def parts_of_labels(offsets: IntArray, n_labels: int) -> Parts:
+    """The parts of label sequences as texts are annotated with them."""
+    return ChainParts(offsets, n_labels)
 
 
 def pair_up(one: Any, other: Any, n_other: int) -> tuple[IntArray, IntArray, IntArray]:

@@ -134,6 +134,9 @@ class GraphMatchParts(LinkedParts):
     def linked_words(self) -> tuple[IntArray, IntArray, IntArray]:
         return self.flat.pair, *self.flat.words.T
 
+    def is_link(self, parts: IntArray) -> BoolArray:
+        return np.isin(parts, self.flat.pair)
+
     def link_places(self, parts: IntArray) -> tuple[IntArray, ...]:
         """The word on either side."""
         places = []

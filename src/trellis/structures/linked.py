@@ -16,14 +16,19 @@ from typing import Any
 import numpy as np
 
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, owners
-from trellis.structures.extremes import some_rows
 from trellis.structures.flat import FlatParts
 from trellis.structures.part_loss import PartLoss, missed
 from trellis.structures.part_set import PartSet
 
 
 class LinkedParts(FlatParts):
-    """Parts some of which are links."""
+    """Parts some of which are links, each of which an output may do without."""
+
+    exact_extremes = False
+
+    @abstractmethod
+    def is_link(self, parts: IntArray) -> BoolArray:
+        """(n,): whether parts are links that an output can use."""
 
     @abstractmethod
     def link_places(self, parts: IntArray) -> tuple[IntArray, ...]:
@@ -54,5 +59,7 @@ class LinkedParts(FlatParts):
         self, start: IntArray, part: IntArray, coefficient: FloatArray, margin: FloatArray
     ) -> tuple[PartSet, BoolArray]:
         """Rows that count links with a positive sign are least where none is used; of others nothing is said."""
-        counting = np.bincount(owners(start), coefficient < 0, minlength=len(start) - 1) == 0
-        return PartSet.of(np.unique(some_rows(counting, start, part, coefficient)[1])), counting
+        row = owners(start)
+        counts = (coefficient == 0) | ((coefficient > 0) & self.is_link(part))
+        settled = np.bincount(row, ~counts, minlength=len(start) - 1) == 0
+        return PartSet.of(np.unique(part[settled[row] & (coefficient > margin[row])])), settled

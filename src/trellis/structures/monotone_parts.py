@@ -73,12 +73,16 @@ class MonotoneParts(LinkedParts):
     def linked_words(self) -> tuple[IntArray, IntArray, IntArray]:
         """Each character of a segment is linked to each one of the segment beside it."""
         instance, i, a, j, b = self.segments(np.arange(self.n_parts))
-        step = np.flatnonzero((i >= 0) & (j >= 0) & (a > 0) & (b > 0))
+        step = np.flatnonzero(self.is_link(np.arange(self.n_parts)))
         part, first = np.repeat(step, (a * b)[step]), offsets_of((a * b)[step])
         within = np.arange(first[-1]) - np.repeat(first[:-1], (a * b)[step])
         row, column = np.divmod(within, b[part])
         source, target = offsets_of(self.source)[instance] + i, offsets_of(self.target)[instance] + j
         return part, source[part] + row, target[part] + column
+
+    def is_link(self, parts: IntArray) -> BoolArray:
+        _, i, a, j, b = self.segments(parts)
+        return np.asarray((i >= 0) & (j >= 0) & (a > 0) & (b > 0))
 
     def link_places(self, parts: IntArray) -> tuple[IntArray, ...]:
         """The last character of the segment on either side; steps without one go by the point where they end."""

@@ -42,6 +42,8 @@ class Parts(ABC):
     """Whether there are parts that say of a slot that a field begins there beside another one of its label."""
     segment_lengths = 0
     """Segments of 1, 2, ... up to so many tokens have parts of their own; the last one is also that of longer ones."""
+    exact_extremes = True
+    """Whether `extremes` finds the least and the largest value of a row; otherwise it gives bounds of them."""
     has_many_links = False
     """Whether the first parts are links, one of every two words: so many that rows about them are not written out."""
     has_variables = False
@@ -140,7 +142,7 @@ class Parts(ABC):
         return self.change(part, np.full(len(part), -np.inf))
 
     def extremes(self, start: IntArray, part: IntArray, coefficient: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(n_rows,) each: the least and the largest value of every row over all outputs."""
+        """(n_rows,) each: the least and the largest value of every row over all outputs, or bounds of them."""
         return row_extremes(self.zeros(), start, part, coefficient)
 
     def never_least(

@@ -136,8 +136,8 @@ def align(
         {**targets, "--save": save, "--probabilities": probabilities, "--pair-scores": pair_scores,
          "--history": history},
     )  # fmt: skip
-    for option, path in targets.items():
-        _check_holds_links(option, path, format)
+    for option in ("--forward-links", "--reverse-links"):
+        _check_holds_links(option, targets[option], format)
     if model is not None:
         aligner = Aligner.load(model, **changed)
     else:
