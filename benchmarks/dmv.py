@@ -12,12 +12,13 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from typing import Any
 
 import numpy as np
 from _small import arguments
 from _trees import attachment, plain, treebank
 
-from trellis.constraints import arcs, column, root
+from trellis.constraints import arcs, column, few_arcs_per, root
 from trellis.learn import UEM
 from trellis.models import DMV
 
@@ -34,6 +35,8 @@ RULES = [
     (arcs(head=tag.isin(*NOMINAL), child=tag == "ADP", share=True).per("corpus") >= 0.8)
     .named("adpositions hang on nominals"),
 ]  # fmt: skip
+FEW = [few_arcs_per(tag, strength=160.0)]
+"""Posterior sparsity of pairs of tags; the strength is of the order of Gillenwater et al. 2010."""
 ROUNDS = 40
 
 
@@ -52,19 +55,20 @@ def main() -> None:
         found = (attachment([guess(len(h)) for h in heads], heads) for _, heads in (train, dev))
         print(f"  {name:<44}" + "".join(f"{x:>8.1f}" for x in found))
     figures = {}
-    for name, rules, settings in (
+    runs: list[tuple[str, list[Any], dict[str, Any]]] = [
         ("DMV, EM", [], {}),
         ("DMV, EM from equal trees", [], {"harmonic": None}),
         ("DMV, hard EM", [], {"gamma": 0.0}),
         *((f"DMV, PR with one rule: {rule.name}", [rule], {}) for rule in RULES),
         ("DMV, PR with five rules", RULES, {}),
         ("DMV, γ = 0.5 with five rules", RULES, {"gamma": 0.5}),
-    ):
+        ("DMV, few pairs of tags", FEW, {"max_evaluations": 25}),
+        ("DMV, five rules and few pairs of tags", [*RULES, *FEW], {"max_evaluations": 25}),
+    ]
+    for name, rules, settings in runs:
         begin = time.perf_counter()
-        model = DMV(harmonic=settings.get("harmonic", 1.0))
-        learner = UEM(
-            model, rules, gamma=settings.get("gamma", 1.0), start="uniform", max_iter=given.rounds, tol=0, n_jobs=2
-        ).fit(train[0])
+        model = DMV(harmonic=settings.pop("harmonic", 1.0))
+        learner = UEM(model, rules, start="uniform", max_iter=given.rounds, tol=0, n_jobs=2, **settings).fit(train[0])
         trained = getattr(learner, "model_", learner.model)
         figures[name] = [attachment(trained.predict(text), heads) for text, heads in (train, dev)]
         shown = "".join(f"{x:>8.1f}" for x in figures[name])

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from projection.oracle import enumerate_outputs, solve_primal
 from structures.tree_twin import all_trees
 
-from trellis.constraints import arcs, column, compile_constraints, count, parse_rules, root, word
+from trellis.constraints import arcs, column, compile_constraints, count, few_arcs_per, parse_rules, root, word
 from trellis.data.batch import Batch, Column
 from trellis.data.ragged import offsets_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConstraintError, DataError, InfeasibleError
-from trellis.projection import Projector
+from trellis.projection import Projector, project
 from trellis.structures import TreeParts, Trees
 
 NO_LABELS = Vocabulary([], kind="label")
 SENTENCES = [["the", "dog", "sees", "cats"], ["cats", "run"]]
 TAGS = [["DET", "NOUN", "VERB", "NOUN"], ["NOUN", "VERB"]]
+TAGS_FLAT = [tag for tags in TAGS for tag in tags]
 tag = column("upos")
 
 
@@ -180,6 +182,51 @@ def test_projection_moves_trees_to_the_bound(gamma):
     assert np.all(rows.excess(rows.expect(q)) < 1e-6)
     before = scores.temper(gamma).infer()
     assert np.any(rows.excess(rows.expect(before)) > 0.05)
+
+
+class AllTrees:
+    """Every tree of the sentences, for the oracle."""
+
+    def __init__(self, scores: Trees) -> None:
+        self.scores, self.parts, self.weight = scores, scores.parts, np.ones(len(scores))
+        self.n_instances, self.n_parts = len(scores), scores.parts.n_parts
+
+    def listing(self, i: int) -> tuple[np.ndarray, np.ndarray]:
+        n = int(self.parts.offsets[i + 1] - self.parts.offsets[i])
+        use = []
+        for heads in all_trees(n, projective=True, single_root=True):
+            own = np.zeros(self.n_parts)
+            own[[self.parts.arc_within(i, h, c) for c, h in enumerate(heads, start=1)]] = 1.0
+            use.append(own)
+        return np.array(use), np.array(use) @ self.scores.arc
+
+
+@pytest.mark.parametrize("gamma, strength", [(1.0, 0.4), (1.0, 3.0), (0.5, 1.0)])
+def test_arcs_that_join_few_pairs_of_tags_are_those_of_the_convex_program(gamma, strength):
+    batch = batch_of()
+    scores = Trees(batch.offsets, np.random.default_rng(2).normal(size=20))
+    rows = compile_constraints([few_arcs_per(tag, strength=strength)], batch, NO_LABELS, scores.parts)
+    head, child = scores.parts.arc_words()
+    pairs = {(TAGS_FLAT[h], TAGS_FLAT[c]) for h, c in zip(head.tolist(), child.tolist(), strict=True) if h >= 0}
+    assert rows.sparsity[0].n_keys == len(pairs)
+    case = AllTrees(scores)
+    wanted, value = solve_primal(enumerate_outputs(case, rows), gamma)
+    found = project(scores, rows, gamma, tolerance=1e-6, most_rounds=2000, at=np.arange(20))
+    expected = sum(q @ case.listing(i)[0] for i, q in enumerate(wanted))
+    np.testing.assert_allclose(found.posterior.at(np.arange(20)), expected, atol=1e-4)
+    assert found.value == pytest.approx(value, abs=1e-5)
+
+
+def test_few_pairs_of_tags_say_what_they_are():
+    rule = few_arcs_per(tag, strength=2).named("few pairs")
+    assert repr(rule) == "few_arcs_per(column('upos'), strength=2).named('few pairs')"
+    [read] = parse_rules('[[rule]]\nname = "few pairs"\nfew_arcs_per = "upos"\npenalty = 2').constraints
+    assert repr(read) == repr(rule)
+    with pytest.raises(DataError, match="set penalty"):
+        parse_rules('[[rule]]\nfew_arcs_per = "upos"')
+    for wrong in (lambda: few_arcs_per("upos", strength=1), lambda: few_arcs_per(tag, strength="much"), rule.hard):
+        with pytest.raises(ConstraintError):
+            wrong()
 
 
 RULES = """

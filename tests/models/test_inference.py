@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 
 import numpy as np
 import pytest
 
 from tests.models.corpora import random_sentences
-from trellis import CCM, CRF, HMM, SSVM, UEM, CoDL, count
+from trellis import CCM, CRF, HMM, SSVM, UEM, CoDL, MaxEnt, count, feature, label
+from trellis.errors import DataError
 from trellis.models.inference import LOG_PARTITION, OUTPUTS, PLACES, POSTERIORS, Inference
 from trellis.structures import Chain
 
@@ -108,3 +110,52 @@ def test_without_constraints_nothing_is_projected(learners):
     np.testing.assert_array_equal(plain.outputs, own.outputs)
     for one, other in zip(plain.marginals, own.marginals, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-12)
+
+
+RULES = [PER_TEXT, (count("A") <= 2).penalty(1.5).named("few"), (count("B") >= 3).penalty(0.8).named("some")]
+
+
+def best_of_all(model, sentence):
+    """The best labels under RULES, of all that there are, and their value."""
+    batch, values = model.encode([sentence]), {}
+    for codes in product(range(2), repeat=len(sentence)):
+        n_a = codes.count(0)
+        price = 1.5 * max(n_a - 2, 0) + 0.8 * max(3 - (len(codes) - n_a), 0)
+        if n_a >= 1:
+            values[codes] = float(model.scores(batch).score(np.array(codes))[0]) - price
+    codes = max(values, key=values.__getitem__)
+    return [LABELS[k] for k in codes], values[codes]
+
+
+@pytest.mark.parametrize("search", ["auto", "beam", "astar", "ilp", "exact"])
+def test_a_trained_model_obeys_rules_that_it_was_not_trained_with(search):
+    model = HMM(LABELS, min_count=1, transition_prior=3.0, emission_prior=5.0).fit(TEXT, TAGS)
+    found = model.infer(TEXT, RULES, search=search)
+    wanted = [best_of_all(model, sentence) for sentence in TEXT]
+    assert found.labels == [labels for labels, _ in wanted] != model.predict(TEXT)
+    np.testing.assert_allclose(found.values, [value for _, value in wanted])
+    assert found.violations["an A"] == 0.0
+    if search != "beam":
+        assert found.certificate.all()
+    ccm = CCM(model, RULES, method="supervised", search=search).fit(TEXT, TAGS)
+    assert ccm.predict(TEXT) == found.labels
+
+
+def test_rules_of_prediction_are_checked():
+    model = hmm().fit(TEXT, TAGS)
+    assert model.infer(TEXT, []).labels == model.predict(TEXT)
+    assert model.infer([], RULES).labels == []
+    with pytest.raises(DataError, match="still to be learned"):
+        model.infer(TEXT, [PER_TEXT.learned()])
+    with pytest.raises(DataError, match="list of constraints"):
+        model.infer(TEXT, PER_TEXT)
+    with pytest.raises(DataError, match="unknown search"):
+        model.infer(TEXT, RULES, search="exhaustive")
+    with pytest.raises(DataError, match="unknown search"):
+        CoDL(hmm(), RULES, search="exhaustive").fit(TEXT, TAGS)
+
+
+def test_rows_of_a_classifier_obey_rules():
+    X = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    model = MaxEnt(l2=0.1).fit(X, ["A", "B", "A"])
+    assert model.infer(X, [feature(1).implies(label("B"))]).labels.tolist() == ["A", "B", "B"]

@@ -5,11 +5,14 @@ from __future__ import annotations
 import tracemalloc
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from structures.tree_twin import all_trees
 
 from trellis.apps.parse.parser import Parser
 from trellis.apps.parse.tree_inducer import TreeInducer
 from trellis.cli.app import main
+from trellis.constraints import arcs, column, root
 from trellis.data.conllu import TREE, read_conllu, write_conllu
 from trellis.data.document import Document
 from trellis.errors import DataError
@@ -38,6 +41,32 @@ def test_a_saved_parser_gives_the_same_trees(parser, tmp_path):
     found = load_model(tmp_path / "p.trellis").predict(text)
     assert found == parser.predict(text)
     assert found[0].columns["lemma"] == found[0].tokens
+
+
+def test_rules_hold_in_trees_of_a_trained_parser(parser, tmp_path, capsys):
+    text = [replace(s, columns={}) for s in treebank(6, seed=3)]
+    rule = arcs(head=root, child=column("upos") == "NOUN") >= 1
+
+    def roots(found):
+        return [s.labels[s.columns["head"].index("0")] for s in found]
+
+    assert set(roots(parser.predict(text))) == {"VERB"}
+    ruled = parser.predict(text, [rule])
+    assert set(roots(ruled)) == {"NOUN"}
+    best, free = parser.infer(text, [rule]), parser.infer(text)
+    for i, s in enumerate(text):  # the best of all trees that obey it
+        scores = free.model.scores(free.batch.take(np.array([i])))
+        trees = [t for t in all_trees(len(s), projective=True, single_root=True) if s.labels[t.index(0)] == "NOUN"]
+        wanted = max(float(scores.score(np.array(t, np.int32))[0]) for t in trees) if len(s) <= 6 else best.values[i]
+        assert best.values[i] == pytest.approx(wanted)
+    parser.save(tmp_path / "p.trellis")
+    write_conllu(tmp_path / "text.conllu", text)
+    (tmp_path / "rules.toml").write_text(
+        "[[rule]]\narcs = 'count'\nhead_root = true\nchild_column = { upos = 'NOUN' }\nat_least = 1\n"
+    )
+    assert run("parse", "predict", tmp_path / "text.conllu", "--model", tmp_path / "p.trellis", "--rules",
+               tmp_path / "rules.toml", "-o", tmp_path / "out.conllu") == 0  # fmt: skip
+    assert roots(read_conllu(tmp_path / "out.conllu", columns=TREE)) == roots(ruled)
 
 
 def test_heads_alone_may_be_learned(tmp_path):

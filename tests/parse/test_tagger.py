@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from trellis import Inducer, Tagger, load_model
+from trellis import Inducer, Tagger, label, load_model, word
 from trellis.cli.app import main
 from trellis.data.columns import write_columns
 from trellis.data.conllu import read_conllu, write_conllu
@@ -34,6 +34,22 @@ def test_tags_are_learned_and_saved(tagger, tmp_path):
     tagger.save(tmp_path / "t.trellis")
     bare = [replace(s, labels=None) for s in new]
     assert load_model(tmp_path / "t.trellis").predict(bare) == tagger.predict(bare)
+
+
+def test_rules_hold_in_predictions(tagger, tmp_path, capsys):
+    text = [replace(s, labels=None) for s in treebank(5, seed=5)]
+    first = text[0].tokens[0]
+    rule = (word == first).implies(label("VERB"))
+    assert tagger.predict(text)[0].labels[0] != "VERB"
+    ruled = tagger.predict(text, [rule])
+    assert all(t == "VERB" for s in ruled for w, t in zip(s.tokens, s.labels, strict=True) if w == first)
+    assert tagger.infer(text, [rule], search="exact").certificate.all()
+    tagger.save(tmp_path / "t.trellis")
+    (tmp_path / "rules.toml").write_text(f"[[rule]]\nif_word = '{first}'\nthen_label = 'VERB'\n")
+    write_conllu(tmp_path / "text.conllu", text)
+    run("tag", "predict", tmp_path / "text.conllu", "--model", tmp_path / "t.trellis", "--rules",
+        tmp_path / "rules.toml", "-o", tmp_path / "tagged.conllu")  # fmt: skip
+    assert [s.labels for s in read_conllu(tmp_path / "tagged.conllu")] == [s.labels for s in ruled]
 
 
 def test_capitals_matter_where_a_text_has_them():

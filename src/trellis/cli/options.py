@@ -102,6 +102,15 @@ Quiet = Annotated[
     bool, flag("--quiet", "-q", help="Do not show progress on standard error.", panel=RUN, callback=_hush)
 ]
 Beam = Annotated[int | None, number_option("--beam", min=1, help="Beam width of the search.", panel=DECODING)]
+Search = Annotated[
+    str | None,
+    name_option(
+        "--search",
+        help="How the best output under the rules is searched. One of: auto, beam, astar, ilp, exact (proved to be the "
+        "best).",
+        panel=DECODING,
+    ),
+]
 Examples = Annotated[
     int, number_option("--examples", min=0, help="Number of examples to show for each rule or kind of error.")
 ]

@@ -7,7 +7,7 @@ from trellis.constraints.condition import column, feature, following, position, 
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.count import count, share, starts, transitions
 from trellis.constraints.custom import custom
-from trellis.constraints.each_label import each_label, few_labels_per
+from trellis.constraints.each_label import each_label, few_arcs_per, few_labels_per
 from trellis.constraints.earlier import earlier
 from trellis.constraints.fields import length, ordered
 from trellis.constraints.given import given, trusted
@@ -32,8 +32,8 @@ from trellis.constraints.together import together
 __all__ = [
     "Constraint", "Rule", "RulesFile", "Shares", "Strength", "arcs", "at_least", "at_most", "backward", "changed",
     "column", "compile_constraints", "count", "counts_like", "custom", "dictionary", "each", "each_label", "earlier",
-    "entities", "entity", "exactly", "exists", "feature", "few_labels_per", "first", "following", "forward", "given",
-    "hard", "label", "learned", "length", "links", "one_relation_per_pair", "ordered", "parse_rules", "penalty",
-    "position", "preceding", "previous", "read_rules", "relation", "relations", "root", "second", "share", "shares",
-    "slack", "starts", "together", "transitions", "trusted", "word",
+    "entities", "entity", "exactly", "exists", "feature", "few_arcs_per", "few_labels_per", "first", "following",
+    "forward", "given", "hard", "label", "learned", "length", "links", "one_relation_per_pair", "ordered",
+    "parse_rules", "penalty", "position", "preceding", "previous", "read_rules", "relation", "relations", "root",
+    "second", "share", "shares", "slack", "starts", "together", "transitions", "trusted", "word",
 ]  # fmt: skip

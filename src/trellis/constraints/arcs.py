@@ -5,8 +5,7 @@
                                                                         of all nouns, four of five hang on a verb
     arcs(head=root, child=tag == "VERB").per("corpus") >= 100           ``root``: arcs from the root
     arcs(direction="left", distance=(1, 3)) <= 5                        the child stands left of its head, 1 to 3 words
-    off arcs(projected, share=True) >= 0.9                                  given arcs hold (Ganchev et al. 2010, sec.
-    7)
+    arcs(projected, share=True) >= 0.9                                  given arcs hold (Ganchev et al. 2010, sec. 7)
 
 with ``tag = column("upos")``. Like every count they add up, and are taken per "token" (the child), "instance", "corpus"
 or key of the child.

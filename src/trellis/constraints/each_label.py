@@ -1,13 +1,14 @@
 """Constraints about all labels: one that says the same of every label, and a price on how many each word is given.
 
-few_labels_per is posterior sparsity (Graça et al. 2009).
+few_labels_per is posterior sparsity (Graça et al. 2009), and few_arcs_per the same of the tags that arcs join
+(Gillenwater et al. 2010).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -102,18 +103,19 @@ class FewLabels(Constraint):
 
     key: Key
     min_count: int
+    what: ClassVar[str] = "few_labels_per"
 
-    def with_strength(self, strength: Strength) -> FewLabels:
+    def with_strength(self, strength: Strength) -> Self:
         if strength.kind != Kind.PENALTY:
             raise ConstraintError(
-                f"{self.code()} is a penalty and cannot be hard, slack or learned: give few_labels_per(key, "
+                f"{self.code()} is a penalty and cannot be hard, slack or learned: give {self.what}(key, "
                 "strength=σ) a number"
             )
-        return FewLabels(self.key, self.min_count, given_name=self.given_name, strength=strength, origin=self.origin)
+        return replace(self, strength=strength)
 
     def code(self) -> str:
         often = f", min_count={self.min_count}" if self.min_count > 1 else ""
-        return f"few_labels_per({self.key.code()}, strength={number(self.strength.amount)}{often})"
+        return f"{self.what}({self.key.code()}, strength={number(self.strength.amount)}{often})"
 
     def _strength_code(self) -> str:
         return ""  # it is in the expression
@@ -166,3 +168,52 @@ def few_labels_per(key: Any = word, *, strength: float, min_count: int = 1) -> F
         raise ConstraintError(f"the strength of few_labels_per is a number, got {strength!r}")
     chosen = key if isinstance(key, Key) else word.map(key)
     return FewLabels(chosen, min_count, strength=penalty(float(strength), "linf"))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FewArcs(FewLabels):
+    """σ Σ_{h,c} max q(arc) over the arcs from a word with key h to a word with key c (Gillenwater et al. 2010)."""
+
+    what: ClassVar[str] = "few_arcs_per"
+
+    def statement(self) -> str:
+        return f"arcs join few pairs of {self.key.english()}"
+
+    def describe(self) -> str:
+        text = self.statement()
+        return f"{text[0].upper()}{text[1:]}, with a penalty of {self.strength.amount:g} per pair (L1/L∞)."
+
+    def blocks(self, context: Context) -> Sequence[Sparsity]:
+        codes, strings = self.key.types(context)
+        head, child = context.parts.arc_words()
+        arcs = np.flatnonzero(head >= 0)
+        keys, number = np.unique(codes[head[arcs]] * len(strings) + codes[child[arcs]], return_inverse=True)
+        return [Sparsity(self.name, arcs, 1, number.astype(np.int64), len(keys), self.strength.amount)]
+
+
+def few_arcs_per(key: Key, *, strength: float) -> FewArcs:
+    """Posterior sparsity of grammars: arcs join few pairs of tags (Gillenwater et al. 2010).
+
+    Parameters
+    ----------
+    key : Key
+        Column whose values at head and child are the pair, such as ``column("upos")``. Arcs from the root do not count.
+    strength : float
+        Penalty σ for each pair that an arc joins.
+
+    Returns
+    -------
+    FewArcs
+        A constraint.
+
+    Examples
+    --------
+    >>> from trellis.constraints import column
+    >>> few_arcs_per(column("upos"), strength=100).describe()
+    'Arcs join few pairs of upos, with a penalty of 100 per pair (L1/L∞).'
+    """
+    if not isinstance(key, Key):
+        raise ConstraintError(f"few_arcs_per takes word or column(name), got {key!r}")
+    if not is_number(strength):
+        raise ConstraintError(f"the strength of few_arcs_per is a number, got {strength!r}")
+    return FewArcs(key, 1, strength=penalty(float(strength), "linf"))

@@ -56,10 +56,10 @@ METHODS = frozenset({"between", "implies", "in_order", "isin", "matches", "per"}
 ATTRIBUTES = frozenset({"first", "from_end", "last", "links"})
 NAMES = frozenset({
     "arcs", "at_least", "at_most", "backward", "changed", "column", "count", "counts_like", "dictionary", "each",
-    "each_label", "earlier", "entities", "entity", "exactly", "exists", "feature", "few_labels_per", "first",
-    "following", "forward", "given", "label", "length", "links", "one_relation_per_pair", "ordered", "position",
-    "preceding", "previous", "relation", "relations", "root", "second", "share", "shares", "starts", "together",
-    "transitions", "trusted", "word",
+    "each_label", "earlier", "entities", "entity", "exactly", "exists", "feature", "few_arcs_per", "few_labels_per",
+    "first", "following", "forward", "given", "label", "length", "links", "one_relation_per_pair", "ordered",
+    "position", "preceding", "previous", "relation", "relations", "root", "second", "share", "shares", "starts",
+    "together", "transitions", "trusted", "word",
 })  # fmt: skip
 LISTS = frozenset({
     "isin", "dictionary", "label", "previous", "earlier", "count", "share", "entity", "relation", "between", "together",

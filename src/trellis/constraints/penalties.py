@@ -193,6 +193,17 @@ def learn_penalties(
     ]
 
 
+def check_constraints(given: Any) -> None:
+    """Refuse what is no list of constraints with a word about the right kind."""
+    if isinstance(given, Constraint | Rule):
+        raise DataError("constraints must be a list of constraints: put the single one in brackets, [...]")
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise DataError(f"constraints must be a list of constraints, got {type(given).__name__}")
+    for one in given:
+        if not isinstance(one, Constraint | Rule):
+            raise DataError(f"constraints must be a list of constraints, but has {one!r} among them")
+
+
 def as_constraint(item: Constraint | Rule) -> Constraint:
     """A rule is the constraint that it holds at every token."""
     return item if isinstance(item, Constraint) else item.constraint()

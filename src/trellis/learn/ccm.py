@@ -93,6 +93,7 @@ class CCM(SearchingLearner):
     k_best: int = 1
     smoothing: float = 0.5
     beam: int = 50
+    search: str = "auto"
     projection_tol: float = 1e-2
     max_evaluations: int = 50
     random_state: int | None = None

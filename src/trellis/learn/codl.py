@@ -86,6 +86,7 @@ class CoDL(SearchingLearner):
     relearn: bool = True
     smoothing: float = 0.5
     beam: int = 50
+    search: str = "auto"
     start_scale: float = 1.0
     random_state: int | None = None
     n_jobs: int | None = None

@@ -17,7 +17,13 @@ from numpy.typing import NDArray
 from trellis.constraints import Constraint, Rule
 from trellis.constraints.compilation import named
 from trellis.constraints.expression import Written, read_constraints, write_constraints
-from trellis.constraints.penalties import LearnedPenalty, check_penalties, is_learned, learn_penalties
+from trellis.constraints.penalties import (
+    LearnedPenalty,
+    check_constraints,
+    check_penalties,
+    is_learned,
+    learn_penalties,
+)
 from trellis.data.batch import Batch
 from trellis.data.checks import check_dev
 from trellis.data.files import FilePath, check_writable
@@ -38,7 +44,7 @@ from trellis.models.model import own_model
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
 from trellis.models.state import InnerHeader
 from trellis.projection.shard import PATIENT
-from trellis.search.methods import WIDEST_BEAM
+from trellis.search.methods import SEARCHES, WIDEST_BEAM, Options
 
 Dev = tuple[Any, Any] | None
 """Instances and their labels that a run is judged on, (X, y)."""
@@ -221,19 +227,13 @@ class Learner(SavedEstimator):
             raise DataError(
                 f"{type(self).__name__} learns from outputs with labels, which {name} does not have: use UEM"
             )
-        given: Any = self.constraints
-        if isinstance(given, Constraint | Rule):
-            raise DataError("constraints must be a list of constraints: put the single one in brackets, [...]")
-        if isinstance(given, str) or not isinstance(given, Sequence):
-            raise DataError(f"constraints must be a list of constraints, got {type(given).__name__}")
-        for one in given:
-            if not isinstance(one, Constraint | Rule):
-                raise DataError(f"constraints must be a list of constraints, but has {one!r} among them")
+        check_constraints(self.constraints)
         if self.checkpoint is not None:
             check_writable(self.checkpoint)
         if hasattr(self, "beam"):
             self._check_whole(beam=1)
             self._check_within(beam=(1, WIDEST_BEAM))
+            self._check_names(search=SEARCHES)
         self._check_within(unlabelled_weight=(0.0, np.inf))
         if self.beta is not None and self.unlabelled_weight != 1.0:
             raise DataError(
@@ -335,6 +335,7 @@ class SearchingLearner(ProjectedLearner):
     projection_tol = 1e-2
     max_evaluations = 50
     beam: int
+    search: str
     hard: bool
     smoothing: float
     k_best: int
@@ -344,9 +345,8 @@ class SearchingLearner(ProjectedLearner):
     def _inference(self, batch: Any, constrained: bool, transductive: bool) -> Inference:
         projection = self._projection(constrained, transductive)
         rho = np.array([self.penalties_[one.name] for one in named(projection.constraints)])
-        return SearchedInference(
-            self.model_, batch, threads_for(self.n_jobs), projection, rho, self.beam, self.constraints
-        )
+        how = Options.of_predictions(self.search, self.beam)
+        return SearchedInference(self.model_, batch, threads_for(self.n_jobs), projection, rho, how, self.constraints)
 
     def _gamma(self, constrained: bool) -> float:
         return 1.0

@@ -21,6 +21,11 @@ INDENT = " " * 8
 
 SHARED: Mapping[str, tuple[str, str]] = {
     "beam": ("int", "Beam width of the search."),
+    "search": (
+        '{"auto", "beam", "astar", "ilp", "exact"}',
+        'How predictions are searched; see :func:`decode`. "auto" is beam search where a structure has it, and "exact" '
+        "goes on with A* and integer programs until the output is proved to be the best.",
+    ),
     "checkpoint": (
         "path or None",
         "File in which the state of training is saved; ``fit(..., resume=True)`` continues from it.",

@@ -20,7 +20,14 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from trellis.constraints import Constraint, Rule
-from trellis.constraints.penalties import count_violations, priced, soft_rows, with_penalties
+from trellis.constraints.penalties import (
+    check_constraints,
+    count_violations,
+    is_learned,
+    priced,
+    soft_rows,
+    with_penalties,
+)
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import BoolArray, FloatArray
 from trellis.engine import Engine, Piece, place_batch, shards_of
@@ -29,8 +36,10 @@ from trellis.models.model import bare, rows_of, scores_of
 from trellis.projection import ProjectionItem, Projector, ShardAnswer
 from trellis.search import Plan, Searcher, decode
 from trellis.search.corpus import SearchItem
+from trellis.search.methods import Options
 
 T = TypeVar("T")
+Constraints = Sequence[Constraint | Rule]
 
 OUTPUTS, POSTERIORS, LOG_PARTITION, PLACES, EXPECTED = "outputs", "posteriors", "log_partition", "places", "expected"
 """Kinds of queries; "places" is the marginal argmax of each place."""
@@ -148,6 +157,21 @@ class Inference:
         if not weights @ loss.constant > 0:
             raise DataError("no alignment is known with a positive weight, so there is no accuracy")
         return 1.0 - float(weights @ loss.of(found) / (weights @ loss.constant))
+
+    def under(self, constraints: Constraints, search: str = "auto") -> Inference:
+        """The best outputs under constraints, each with a strength of its own, found by ``search``.
+
+        Marginals are those of the posterior projected onto the constraints.
+        """
+        how = Options.of_predictions(search)
+        check_constraints(constraints)
+        if not constraints:
+            return self
+        for number in np.flatnonzero(is_learned(constraints)).tolist():
+            one = constraints[number]
+            raise DataError(f"{one!r} has a penalty still to be learned: train with CoDL, or give it a strength")
+        query, rho = ProjectionQuery(constraints), np.zeros(len(constraints))
+        return SearchedInference(self.model, self.batch, self.engine, query, rho, how, constraints)
 
     def _joined(self, pieces: list[Any]) -> Any:
         """Outputs of the batch from those of its shards."""
@@ -310,7 +334,7 @@ class ProjectedQuery:
 class SearchedInference(ProjectedInference):
     """Inference with the best outputs under constraints; probabilities are those of the projected posterior.
 
-    rho : (n_constraints,) penalties of constraints of strength "learned";  beam : width of the search
+    rho : (n_constraints,) penalties of constraints of strength "learned";  how : to search
     """
 
     def __init__(
@@ -320,10 +344,10 @@ class SearchedInference(ProjectedInference):
         engine: Engine,
         projection: ProjectionQuery,
         rho: FloatArray,
-        beam: int,
+        how: Options,
         watched: Sequence[Constraint | Rule] = (),
     ) -> None:
-        self.constraints, self.rho, self.beam = projection.constraints, rho, beam
+        self.constraints, self.rho, self.how = projection.constraints, rho, how
         penalised = with_penalties(self.constraints, np.minimum(rho, LARGEST_DUAL))
         super().__init__(model, batch, engine, replace(projection, constraints=penalised), watched)
 
@@ -339,13 +363,13 @@ class SearchedInference(ProjectedInference):
         rows = self._rows(self.constraints)
         scores, prices = partial(scores_of, bare(self.model)), np.zeros(0)
         if self.projection.transductive:
-            prices = Searcher(rows, self.unlabelled, self.engine, beam=self.beam).prices(scores, self.rho)
+            prices = Searcher(rows, self.unlabelled, self.engine, beam=self.how.beam).prices(scores, self.rho)
         shards = shards_of(self.unlabelled)
         items = [
             SearchItem(shard.of(self.unlabelled), rows.shard(shard.instances.start, shard.instances.stop))
             for shard in shards
         ]
-        return list(self.engine.place(items, shards).run(SearchQuery(self.rho, self.beam, prices), bare(self.model)))
+        return list(self.engine.place(items, shards).run(SearchQuery(self.rho, self.how, prices), bare(self.model)))
 
     @cached_property
     def violations(self) -> dict[str, float]:
@@ -363,7 +387,7 @@ class SearchQuery:
     """
 
     rho: FloatArray
-    beam: int
+    how: Options
     prices: FloatArray
 
     def __call__(self, model: Any, item: SearchItem, state: Any) -> tuple[BestOutputs, Any]:
@@ -371,6 +395,6 @@ class SearchQuery:
         coupling = rows.coupling()
         if len(coupling):
             scores, rows = scores.add(coupling.part, coupling.pull(self.prices)), rows.local()
-        found = decode(scores, Plan.of(rows), beam=self.beam)
+        found = decode(scores, Plan.of(rows), self.how.method, beam=self.how.beam, prove=self.how.prove)
         value = np.where(found.value > -np.inf, found.value, found.score)
         return BestOutputs(found.outputs, value, found.proved & (len(coupling) == 0)), state

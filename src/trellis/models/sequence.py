@@ -18,7 +18,7 @@ from trellis.data.storage import Storage
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import shards_of, threads_for
 from trellis.errors import DataError
-from trellis.models.inference import Inference
+from trellis.models.inference import Constraints, Inference
 from trellis.models.saving import SavedEstimator
 from trellis.structures import Chain, ChainParts, LabelPosterior
 
@@ -55,9 +55,12 @@ class SequenceModel(SavedEstimator):
         """The label names, in the order of the columns of ``predict_proba``."""
         return np.array(self.label_names_.names)
 
-    def infer(self, X: Any) -> Inference:
-        """Inference on sentences, or on a batch of ``encode``: labels, marginals, log-partitions, ..."""
-        return Inference(self, self._encoded(X), threads_for(self.n_jobs))
+    def infer(self, X: Any, constraints: Constraints = (), *, search: str = "auto") -> Inference:
+        """Inference on sentences, or on a batch of ``encode``: labels, marginals, log-partitions, ...
+
+        constraints : under which the best labels are searched;  search : "auto", "beam", "astar", "ilp" or "exact"
+        """
+        return Inference(self, self._encoded(X), threads_for(self.n_jobs)).under(constraints, search)
 
     def predict(self, X: Any) -> list[list[str]]:
         """The best label sequence of each sentence (Viterbi)."""

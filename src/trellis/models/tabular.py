@@ -23,7 +23,7 @@ from trellis.data.vocabulary import Vocabulary
 from trellis.data.weights import check_sample_weight
 from trellis.engine import threads_for
 from trellis.errors import DataError, DataTypeError
-from trellis.models.inference import Inference
+from trellis.models.inference import Constraints, Inference
 from trellis.models.saving import SavedEstimator
 from trellis.structures import Categorical, CategoricalParts, LabelPosterior
 
@@ -111,9 +111,12 @@ class TabularModel(SavedEstimator):
         labels[known] = self._codes(given[known])
         return Batch.of_rows(matrix, labels, weights)
 
-    def infer(self, X: Any) -> Inference:
-        """Inference on rows, or on a batch of ``encode``: labels, marginals, log-partitions, ..."""
-        return Inference(self, X if isinstance(X, Batch) else self.encode(X), threads_for(1))
+    def infer(self, X: Any, constraints: Constraints = (), *, search: str = "auto") -> Inference:
+        """Inference on rows, or on a batch of ``encode``: labels, marginals, log-partitions, ...
+
+        constraints : under which the best labels are searched;  search : "auto", "beam", "astar", "ilp" or "exact"
+        """
+        return Inference(self, X if isinstance(X, Batch) else self.encode(X), threads_for(1)).under(constraints, search)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The best label of each row; of equals the first in ``classes_``."""

@@ -28,7 +28,7 @@ from trellis.data.weights import check_sample_weight
 from trellis.engine import Piece, Shard, threads_for
 from trellis.engine.engine import Work
 from trellis.errors import DataError
-from trellis.models.inference import OUTPUTS, BestOutputs, Inference, Query, by_kind
+from trellis.models.inference import OUTPUTS, BestOutputs, Constraints, Inference, Query, by_kind
 from trellis.models.saving import SavedEstimator
 from trellis.models.sequence import check_sentences
 from trellis.structures import Arcs, TreeParts, TreePosterior
@@ -123,12 +123,14 @@ class TreeModel(SavedEstimator):
             made.append(own)
         return made
 
-    def infer(self, X: Any) -> Inference:
+    def infer(self, X: Any, constraints: Constraints = (), *, search: str = "auto") -> Inference:
         """Inference on tagged sentences, or on a batch of ``encode``: labels (heads), marginals, log-partitions, ...
 
         Sentences of more than 500 words are parsed in pieces; ``predict`` warns of them.
+
+        constraints : under which the best trees are searched;  search : "auto" or "ilp", which are the same for trees
         """
-        return TreeInference(self, self._encoded(X), threads_for(self.n_jobs))
+        return TreeInference(self, self._encoded(X), threads_for(self.n_jobs)).under(constraints, search)
 
     def predict(self, X: Any) -> list[list[int]]:
         """The best tree of each sentence; sentences of more than 500 words are parsed in pieces, with a warning."""

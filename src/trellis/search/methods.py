@@ -17,6 +17,8 @@ from trellis.search.program import refuse_curved
 from trellis.search.progress import SearchProgress
 
 METHODS = ("auto", "argmax", "beam", "astar", "ilp")
+SEARCHES = ("auto", "beam", "astar", "ilp", "exact")
+"""Of predictions: "exact" is "auto" with ``prove``."""
 WIDEST_BEAM = 100_000
 """Of a learner: a file may not ask for more memory than there is."""
 
@@ -30,6 +32,12 @@ class Options:
     prove: bool = False
     max_nodes: int = 100_000
     time_limit: float = 30.0
+
+    @classmethod
+    def of_predictions(cls, search: str, beam: int = 50) -> Options:
+        """Of the method that a learner is given, checked."""
+        check_name("search", search, SEARCHES)
+        return cls(method="auto" if search == "exact" else search, beam=beam, prove=search == "exact")
 
     def __post_init__(self) -> None:
         check_name("decoding method", self.method, METHODS)

@@ -54,7 +54,7 @@ from trellis.models.saving import SavedEstimator, from_archive, members_to_archi
 from trellis.models.semi_crf import codes_of
 from trellis.models.state import InnerHeader
 from trellis.models.views import Views
-from trellis.search.methods import WIDEST_BEAM
+from trellis.search.methods import SEARCHES, WIDEST_BEAM
 
 
 class _ExtractorHeader(TypedDict):
@@ -163,6 +163,7 @@ class Extractor(SavedEstimator):
     k_best: int = 1
     smoothing: float = 0.5
     beam: int = 50
+    search: str = "auto"
     min_count: int | None = None
     transition_prior: float = 1.01
     emission_prior: float = 1.001
@@ -377,13 +378,13 @@ class Extractor(SavedEstimator):
             model = Views([model, from_archive(names["network"], own["network_"], ("NeuralCRF",))])
             model._check_labels()
         penalties = check_penalties(names["penalties"], named(self.constraints_))
-        self.ccm_ = CCM(model, self.constraints_, method=self.method_, beam=self.beam, n_jobs=self.n_jobs)
+        self.ccm_ = self._like(CCM, model=model, constraints=self.constraints_, method=self.method_)
         self.ccm_.model_ = model
         self.ccm_.penalties_, self.ccm_.duals_ = penalties, dict(names["duals"])
         self.ccm_.history_ = History.from_json(names["history"])
 
     def _check_settings(self) -> None:
-        self._check_names(model_kind=MODEL_KINDS)
+        self._check_names(model_kind=MODEL_KINDS, search=SEARCHES)
         if self.encoder is not None:
             if self.model_kind not in (None, "crf"):
                 raise DataError(f"an encoder scores the labels of a CRF: leave out model_kind={self.model_kind!r}")

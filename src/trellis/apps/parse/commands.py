@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,6 +31,7 @@ from trellis.cli.settings import FieldOptions
 from trellis.errors import DataError
 
 if TYPE_CHECKING:
+    from trellis.constraints import Constraint
     from trellis.data.document import Document
 
 TAGGER = FieldOptions("trellis.apps.parse.tagger:Tagger", learning="encoder min_count", run="device n_jobs engine")
@@ -49,6 +51,10 @@ TRANSFER = FieldOptions(
     flags={"model": "--kind"},
 )
 
+Rules = Annotated[
+    str | None,
+    file_option("--rules", help="Rules that predictions must satisfy (TOML), see docs/rules.md.", panel=KNOWLEDGE),
+]
 TaggedText = Annotated[str, typer.Argument(help="Sentences, CoNLL-U with tags in UPOS; `-`: stdin.")]
 Eta = Annotated[
     str | None,
@@ -100,6 +106,7 @@ def tag(
         str, typer.Argument(help="Sentences: CoNLL-U (.conllu), or text with one sentence per line; `-`: stdin.")
     ],
     model: Model,
+    rules: Rules = None,
     tokenised: Annotated[bool, TOKENISED] = False,
     output: Output = "-",
     threads: Threads = None,
@@ -113,12 +120,13 @@ def tag(
     from trellis.data.conllu import is_conllu, read_text, write_conllu
     from trellis.engine import by_chunks
 
-    check_files({"text": text, "--model": model}, {"--output": output})
+    check_files({"text": text, "--model": model, "--rules": rules}, {"--output": output})
+    constraints = _constraints(rules)
     tagger = Tagger.load(model, n_jobs=jobs(threads))
     raw = not (tokenised or is_conllu(text))
     read = (s for s in read_text(text, columns=_other_columns()) if len(s))
     sentences = warning_if_empty(text, (tagger.tokenise(s) if raw else s for s in read))
-    write_conllu(output, by_chunks(tagger.predict, sentences, tagger.n_jobs))
+    write_conllu(output, by_chunks(partial(tagger.predict, constraints=constraints), sentences, tagger.n_jobs))
 
 
 def train_parser(
@@ -150,7 +158,14 @@ def train_parser(
         typer.echo(f"{'UAS':<12}{100 * scores.uas:.2f}\n{'LAS':<12}{100 * scores.las:.2f}")
 
 
-def parse(text: TaggedText, model: Model, output: Output = "-", threads: Threads = None, quiet: Quiet = False) -> None:
+def parse(
+    text: TaggedText,
+    model: Model,
+    rules: Rules = None,
+    output: Output = "-",
+    threads: Threads = None,
+    quiet: Quiet = False,
+) -> None:
     """Parse sentences: fill HEAD and DEPREL and keep the other columns.
 
     `trellis parse predict text.conllu --model parser.trellis -o trees.conllu`
@@ -162,13 +177,26 @@ def parse(text: TaggedText, model: Model, output: Output = "-", threads: Threads
     from trellis.engine import by_chunks
     from trellis.models import load_model
 
-    check_files({"text": text, "--model": model}, {"--output": output})
+    check_files({"text": text, "--model": model, "--rules": rules}, {"--output": output})
+    constraints = _constraints(rules)
     parser = load_model(model)
     if not isinstance(parser, Parser | TreeInducer | Transfer):
         raise DataError(f"holds {type(parser).__name__!r}, not a parser", path=model)
     parser.n_jobs = jobs(threads)
+    predict = parser.predict
+    if isinstance(parser, Parser):
+        predict = partial(parser.predict, constraints=constraints)
+    elif constraints:
+        raise DataError(f"--rules is for a parser of `trellis parse train`, but this is a {type(parser).__name__}")
     sentences = warning_if_empty(text, read_conllu(text, columns=_other_columns("head", "deprel")))
-    write_conllu(output, by_chunks(parser.predict, sentences, parser.n_jobs))
+    write_conllu(output, by_chunks(predict, sentences, parser.n_jobs))
+
+
+def _constraints(rules: str | None) -> list[Constraint]:
+    """Those of a rules file."""
+    from trellis.constraints import read_rules
+
+    return [] if rules is None else list(read_rules(rules))
 
 
 def induce_trees(

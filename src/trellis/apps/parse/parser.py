@@ -22,7 +22,7 @@ from trellis.metrics.attachment import TreeScores, compare_trees
 from trellis.models.arc_labeller import ArcLabeller
 from trellis.models.arc_parser import ArcParser
 from trellis.models.documentation import documented
-from trellis.models.inference import Inference
+from trellis.models.inference import Constraints, Inference
 from trellis.models.saving import SavedEstimator
 from trellis.models.state import Member
 from trellis.models.tree_model import TreeModel, warn_of_long
@@ -129,20 +129,25 @@ class Parser(ScoresTrees, SavedEstimator):
         self.arcs_ = arcs
         return self
 
-    def infer(self, sentences: Iterable[Document]) -> Inference:
-        """Inference on tagged sentences: labels (heads), marginals, ...; relations are found for the best heads."""
+    def infer(self, sentences: Iterable[Document], constraints: Constraints = ()) -> Inference:
+        """Inference on tagged sentences: labels (heads), marginals, ...; relations are found for the best heads.
+
+        constraints : on arcs, under which the best trees are searched
+        """
         self._check_fitted()
         self.arcs_.n_jobs = self.n_jobs
-        found: Inference = self.arcs_.infer(tagged(as_documents(sentences)))
+        found: Inference = self.arcs_.infer(tagged(as_documents(sentences)), constraints)
         return found
 
-    def predict(self, sentences: Iterable[Document]) -> list[Document]:
+    def predict(self, sentences: Iterable[Document], constraints: Constraints = ()) -> list[Document]:
         """The sentences with the columns "head" and "deprel" filled; what else they have stays.
 
         Sentences of more than 500 words are parsed in pieces, with a warning.
+
+        constraints : on arcs, such as ``arcs(head=root, child=column("upos") == "VERB") >= 1``
         """
         given = as_documents(sentences)
-        found = self.infer(given)
+        found = self.infer(given, constraints)
         warn_of_long(found.batch.lengths, [(s.path, s.line) for s in given])
         heads = found.outputs
         relations = self._relations(found.batch, heads)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self, TypedDict
 
 from trellis.data.bio import Labels
 from trellis.data.checks import check_list
+from trellis.data.corpus import corpus_of
 from trellis.data.document import Document
 from trellis.data.on_demand import OnDemand
 from trellis.data.tokens import TextLike, as_documents
@@ -20,7 +21,7 @@ from trellis.errors import DataError
 from trellis.models.crf import CRF
 from trellis.models.documentation import documented
 from trellis.models.hmm import HMM
-from trellis.models.inference import Inference
+from trellis.models.inference import Constraints, Inference
 from trellis.models.saving import SavedEstimator
 from trellis.models.state import Entry, Member
 
@@ -117,22 +118,30 @@ class Tagger(SavedEstimator):
         self.crf_ = crf.fit(described, [list(s.labels or ()) for s in text])
         return self
 
-    def predict(self, X: Iterable[TextLike]) -> list[Document]:
+    def predict(self, X: Iterable[TextLike], constraints: Constraints = ()) -> list[Document]:
         """Return the sentences with tags for labels.
 
         X : sentences, lists of words, or strings, which are tokenised as the training sentences are.
+        constraints : on the tags of a sentence, such as ``(word == "that").implies(label("SCONJ", "PRON"))``
         """
         self._check_fitted()
         given = self._sentences(X)
-        found = self.infer(given).labels
+        found = self.infer(given, constraints).labels
         return [replace(s, labels=tuple(tags)) for s, tags in zip(given, found, strict=True)]
 
-    def infer(self, X: Iterable[TextLike]) -> Inference:
-        """Inference on sentences, as ``predict`` takes them: labels (tags), marginals, log-partitions, ..."""
+    def infer(self, X: Iterable[TextLike], constraints: Constraints = (), *, search: str = "auto") -> Inference:
+        """Inference on sentences, as ``predict`` takes them: labels (tags), marginals, log-partitions, ...
+
+        constraints, search : as in :meth:`CRF.infer`
+        """
         self._check_fitted()
         self.crf_.n_jobs = self.n_jobs
         given, describes = self._sentences(X), isinstance(self.crf_, CRF)
-        found: Inference = self.crf_.infer([self.described(s.tokens) if describes else list(s.tokens) for s in given])
+        batch = self.crf_.encode([self.described(s.tokens) if describes else list(s.tokens) for s in given])
+        if constraints:  # which refer to words, and not to features of them
+            seen = corpus_of(replace(s, labels=None) for s in given).batch.columns
+            batch = replace(batch, columns={**batch.columns, **seen})
+        found: Inference = self.crf_.infer(batch, constraints, search=search)
         return found
 
     def _sentences(self, X: Iterable[TextLike]) -> list[Document]:

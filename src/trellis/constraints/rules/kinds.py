@@ -17,7 +17,7 @@ from trellis.constraints.comparison import at_most, band, compare, exists
 from trellis.constraints.condition import Key, column, word
 from trellis.constraints.constraint import Constraint
 from trellis.constraints.count import count, share, transitions
-from trellis.constraints.each_label import few_labels_per
+from trellis.constraints.each_label import few_arcs_per, few_labels_per
 from trellis.constraints.given import given, trusted
 from trellis.constraints.labels import dictionary, label, previous
 from trellis.constraints.linear_count import Count
@@ -193,6 +193,12 @@ def _few_labels(section: Section) -> Constraint:
     return few_labels_per(key, strength=section.number("penalty", low=0.0), min_count=least)
 
 
+def _few_arcs(section: Section) -> Constraint:
+    if "penalty" not in section:
+        section.fail("few_arcs_per needs a strength: set penalty to a number", "few_arcs_per")
+    return few_arcs_per(column(section.text("few_arcs_per")), strength=section.number("penalty", low=0.0))
+
+
 def _given(section: Section) -> Constraint:
     return given(column(section.text("given_column"))).constraint()
 
@@ -357,6 +363,7 @@ KINDS: tuple[RuleKind, ...] = (
     RuleKind(("dictionary",), ("ignore_case", *STRENGTH_KEYS), _dictionary),
     RuleKind(("targets",), ("ignore_case", *STRENGTH_KEYS), _targets),
     RuleKind(("few_labels_per",), ("penalty", "min_count"), _few_labels),
+    RuleKind(("few_arcs_per",), ("penalty",), _few_arcs),
     RuleKind(("given_column",), STRENGTH_KEYS, _given),
     RuleKind(("trust_column",), ("at_least", "per", *STRENGTH_KEYS), _trusted),
     RuleKind(("then_some_label", "then_no_label"), (*IF_SOME_KEYS, "ignore_case", *STRENGTH_KEYS), _statement),

@@ -22,6 +22,7 @@ from trellis.loop.checkpoint import Checkpoint
 from trellis.loop.loop import Loop
 from trellis.models.inference import Inference, ProjectionQuery, SearchedInference
 from trellis.models.model import own_model
+from trellis.search.methods import Options
 
 LOSSES = {"hinge": 1, "squared_hinge": 2}
 
@@ -63,6 +64,7 @@ class MarginLearner(Learner):
     _: KW_ONLY
     max_iter: int = 100
     beam: int = 50
+    search: str = "auto"
     random_state: int | None = 0
     n_jobs: int | None = None
     engine: Any = None
@@ -86,9 +88,8 @@ class MarginLearner(Learner):
     def _inference(self, batch: Any, constrained: bool, transductive: bool) -> Inference:
         projection = ProjectionQuery(self.constraints if constrained else (), transductive=transductive)
         rho = np.zeros(len(projection.constraints))
-        return SearchedInference(
-            self.model_, batch, threads_for(self.n_jobs), projection, rho, self.beam, self.constraints
-        )
+        how = Options.of_predictions(self.search, self.beam)
+        return SearchedInference(self.model_, batch, threads_for(self.n_jobs), projection, rho, how, self.constraints)
 
     # one file
 

@@ -28,6 +28,7 @@ from trellis.cli.options import (
     Model,
     Output,
     Quiet,
+    Search,
     Threads,
     WordColumn,
     flag,
@@ -64,6 +65,7 @@ def predict(
     output: Output = "-",
     no_rules: Annotated[bool, flag("--no-rules", help="Predict without the rules.", panel=DECODING)] = False,
     beam: Beam = None,
+    search: Search = None,
     word_column: WordColumn = 0,
     format: Annotated[
         FieldFormat,
@@ -95,6 +97,8 @@ def predict(
     settings: dict[str, Any] = {"n_jobs": jobs(threads)}
     if beam is not None:
         settings["beam"] = beam
+    if search is not None:
+        settings["search"] = search
     extractor = Extractor.load(model, **settings)
     check_labels_writable(extractor.label_names_, kind)
     texts = texts_or_errors(text, word_column=word_column, tokeniser=extractor.tokeniser_)

@@ -42,7 +42,7 @@ ANSWERS = {
 SETTINGS = FieldOptions(
     "trellis.apps.extract.extractor:Extractor",
     learning="method model_kind encoder max_iter gamma beta hard k_best min_count random_state",
-    decoding="beam",
+    decoding="beam search",
     run="device n_jobs engine memory",
 )
 
