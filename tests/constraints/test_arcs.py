@@ -211,7 +211,7 @@ def test_arcs_that_join_few_pairs_of_tags_are_those_of_the_convex_program(gamma,
     assert rows.sparsity[0].n_keys == len(pairs)
     case = AllTrees(scores)
     wanted, value = solve_primal(enumerate_outputs(case, rows), gamma)
-    found = project(scores, rows, gamma, tolerance=1e-6, most_rounds=2000, at=np.arange(20))
+    found = project(scores, rows, gamma, tolerance=1e-6, max_rounds=2000, at=np.arange(20))
     expected = sum(q @ case.listing(i)[0] for i, q in enumerate(wanted))
     np.testing.assert_allclose(found.posterior.at(np.arange(20)), expected, atol=1e-4)
     assert found.value == pytest.approx(value, abs=1e-5)
