@@ -255,7 +255,7 @@ def test_no_training_option_is_silently_ignored_beside_a_model(command, folder, 
         "--stems-only": None,
     }
     files = {"--save", "--history", "--priors", "--closed", "--dictionary", "--labelled"}
-    learning = {name for name, flag in flags(command).items() if flag.panel == "Learning"}
+    learning = {name for name, flag in flags(command).items() if flag.panel == "Training"}
     for name in sorted(learning | (files & set(flags(command)))):
         value = values.get(name, "f" if name in files else "1")
         capfd.readouterr()

@@ -67,4 +67,4 @@ def test_former_names_work_the_same_and_are_not_listed(help_of):
             [(p.name, p.opts, p.default) for p in one.params] for one in (COMMANDS[f"extract {name}"], command)
         )
         assert own == former
-        assert f"former name of trellis extract {name}" in " ".join(help_of(name).split())
+        assert f"Deprecated: use trellis extract {name}" in " ".join(help_of(name).split())

@@ -72,7 +72,7 @@ def test_what_has_no_bounds_is_told() -> None:
         count("X").like(X, Y)
     for wrong, message in (
         (lambda: count("N").like(X[3:], Y[3:]), "there are none"),
-        (lambda: count("N", where=word == "z").like(X, Y), "nothing to be like"),
+        (lambda: count("N", where=word == "z").like(X, Y), "no count to match"),
         (lambda: count("N").per("token").like(X, Y), "over the corpus"),
         (lambda: count("N").like(X, Y, within=2), "between 0 and 1"),
         (lambda: relations("Kill").like(X, Y), "relation"),

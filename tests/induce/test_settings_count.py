@@ -95,7 +95,7 @@ def test_the_uniform_start_has_equal_shares_of_the_tags_that_the_dictionary_allo
 
 
 def test_a_start_that_teaches_nothing_is_refused():
-    with pytest.raises(DataError, match="all states stay alike"):
+    with pytest.raises(DataError, match="all states would stay equal"):
         Inducer(4, start="uniform").fit(TEXT)
     with pytest.raises(DataError, match="needs labelled sentences"):
         Inducer(4, start="labelled").fit(TEXT)

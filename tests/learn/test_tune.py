@@ -73,7 +73,7 @@ def test_learners_that_cannot_be_tuned_are_refused_with_a_reason():
         tune(HMM(LABELS), text, tags, dev=(text, tags))
     with pytest.raises(DataError, match="two ways"):
         tune(UEM(HMM(LABELS), rules), text, tags, gammas=[1.0], dev=(text, tags), halves=True)
-    with pytest.raises(DataError, match="halves of 1 labelled"):
+    with pytest.raises(DataError, match="halves=True needs at least 2"):
         tune(UEM(HMM(LABELS), rules), text, [tags[0], *[None] * 9], gammas=[1.0], halves=True)
     with pytest.raises(DataError, match="unknown parameter of HMM"):
         tune(HMM(LABELS), text, tags, parameters={"min_cuont": [1]}, dev=(text, tags))

@@ -223,5 +223,5 @@ def test_settings_are_scikit_learns():
 def test_ties_count_against_the_right_candidate():
     assert ranks([[1.0, 1.0, 0.0]], [[True, False, False]]).tolist() == [2]
     assert score_ranking([[1.0, 2.0], [2.0, 1.0]], [[True, False], [True, False]]).mrr == 0.75
-    with pytest.raises(DataError, match="no right candidate"):
+    with pytest.raises(DataError, match="no correct candidate"):
         ranks([[1.0]], [[False]])

@@ -169,7 +169,7 @@ def add_command(
     kind = _kind(function, settings, answering(answers, translate, bare), inner)
     text = inspect.getdoc(function) or ""
     if former is not None:
-        text += f"\n\nThis is the former name of `trellis {former}`, which the next version will not have."
+        text += f"\n\nDeprecated: use `trellis {former}`. The next version will not have this name."
 
     def empty() -> None:
         """In the place of the function, whose arguments are not looked at yet."""

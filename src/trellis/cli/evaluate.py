@@ -65,7 +65,8 @@ def evaluate(
 
     `trellis evaluate gold.tsv out.tsv`
 
-    Of fields: token accuracy, precision, recall and F1 of whole fields, and the most frequent confusions.
+    For fields, it prints the token accuracy, precision, recall and F1 of whole fields, and the most frequent
+    confusions.
     """
     texts = {"--source": source, "--target": target}
     check_files(

@@ -17,11 +17,11 @@ import typer
 
 from trellis.data.jsonlines import is_json_lines
 
-LEARNING = "Learning"
-KNOWLEDGE = "What is known"
-DECODING = "Decoding"
+LEARNING = "Training"
+KNOWLEDGE = "Prior knowledge"
+DECODING = "Prediction"
 COLUMNS = "Columns"
-RUN = "Output and run"
+RUN = "Output and execution"
 PANELS = (None, DECODING, LEARNING, KNOWLEDGE, COLUMNS, RUN)
 """In the order of ``--help``; options of the common path have none."""
 
@@ -58,7 +58,7 @@ MODEL = file_option("--model", "-m", help="Trained model, written by `--save`.")
 SAVE = file_option("--save", help="Write the trained model to this file.")
 SEED = number_option("--seed", min=0, help="Seed of the random start.", panel=LEARNING)
 LABELLED = file_option("--labelled", "-l", help="Labelled texts; repeatable. Lines `token TAB label`, or .jsonl.")
-LABELLED_SENTENCES = file_option("--labelled", "-l", help="Labelled texts; repeatable. Sentences with all types known.")
+LABELLED_SENTENCES = file_option("--labelled", "-l", help="Labelled texts; repeatable. All types must be known.")
 LABELLED_KNOWLEDGE = file_option(
     "--labelled",
     "-l",

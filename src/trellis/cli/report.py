@@ -35,7 +35,8 @@ def report(
 ) -> None:
     """Write an HTML report about a model on a text, or about a training run.
 
-    `trellis report gold.tsv -m fields.trellis` shows what each rule did, posteriors before and after, curves, errors.
+    `trellis report gold.tsv -m fields.trellis` shows the effect of each rule, posteriors with and without the rules,
+    and errors.
     `trellis report -m m.trellis -s text.en -t text.fr --gold gold.links` does so for an aligner, and
     `trellis report --run rounds.jsonl` for a run alone. The page needs no network.
     """

@@ -19,7 +19,7 @@ TuneGamma = Annotated[
     str | None,
     typer.Option(
         "--tune", metavar="FILE", rich_help_panel=LEARNING, show_default=False,
-        help=f"{TUNE} Chooses gamma from 0.1 to 1; with `{HALF}`, each half evaluates models trained on the other.",
+        help=f"{TUNE} Chooses gamma from 0.1 to 1. `{HALF}`: each half evaluates models trained on the other.",
     ),
 ]  # fmt: skip
 

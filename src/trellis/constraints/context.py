@@ -72,7 +72,9 @@ class Context:
         """The source words (0) or the target words (1) of a batch of pairs, for conditions on what links join."""
         words = getattr(self.batch, "words", None)
         if words is None:
-            raise ConstraintError(f"the words of these {self.parts.outputs_are} are not at hand for conditions on them")
+            raise ConstraintError(
+                f"the words of these {self.parts.outputs_are} are not available for conditions on words"
+            )
         return Context(words(number), self.labels, self.parts)
 
     def column(self, name: str) -> Column:

@@ -41,7 +41,7 @@ def like_labelled(counted: Count, X: Any, y: Any = None, within: float | None = 
     value = float(linear.coefficient @ used + linear.constant[0])
     share = all(term.over is not None for term in counted.terms)
     if not value > 0.0 or not linear.defined[0]:
-        raise ConstraintError(f"{counted.english()} is {value:g} in the labelled texts: there is nothing to be like")
+        raise ConstraintError(f"{counted.english()} is {value:g} in the labelled texts: there is no count to match")
     unit = np.unique(np.abs(linear.coefficient[used]))
     n = float(np.count_nonzero(used)) if share and len(unit) == 1 else value
     width = min(max(WITHIN, n**-0.5), 1.0) if within is None else float(within)

@@ -100,7 +100,7 @@ def to_brackets(document: Document) -> str:
     for start, end, label in sorted(_places(document)):
         if start < at or not re.fullmatch(r"[^\s\[\]\\]+", label):
             why = "overlaps another" if start < at else f"has the label {label!r}, which is no single word"
-            raise DataError(f"the span {document.text[start:end]!r} {why}: write another format", path=document.path)
+            raise DataError(f"the span {document.text[start:end]!r} {why}: choose another format", path=document.path)
         made += f"{_escaped(document.text[at:start])}[{label} {_escaped(document.text[start:end])}]"
         at = end
     return made + _escaped(document.text[at:])
@@ -293,11 +293,11 @@ def write_annotations(path: FilePath, documents: Sequence[Document], format: str
     check_name("format", format, FORMATS)
     if format == "brat":
         if len(documents) != 1:
-            raise DataError(f"brat has one text in a file, but there are {len(documents)}: write another format")
+            raise DataError(f"brat has one text in a file, but there are {len(documents)}: choose another format")
         [document] = documents
         for _, _, label in _places(document):
             if not label or any(map(str.isspace, label)):
-                raise DataError(f"brat has labels of one word, but found {label!r}: write another format")
+                raise DataError(f"brat has labels of one word, but found {label!r}: choose another format")
         with writing(brat_text(path)) as out:
             out.write(document.text)
         lines = [

@@ -110,7 +110,7 @@ def read_archive(path: FilePath) -> Archive:
                 names = [info for info in archive.infolist() if info.filename.endswith(_ARRAY)]
                 arrays = {info.filename.removesuffix(_ARRAY): _read_array(archive, info) for info in names}
                 if archive.read(_DIGEST) != _digest(text, arrays):
-                    raise ModelFileError("damaged: its parts are not those that were written together; copy it again")
+                    raise ModelFileError("damaged: its parts do not belong together; copy it again")
         except ModelFileError as error:
             raise ModelFileError(f"{shown}: {error}") from None
         except Exception as error:  # whatever zipfile, json and NumPy raise on such bytes
@@ -172,11 +172,11 @@ def _check_entries(archive: zipfile.ZipFile, size: int) -> None:
         raise ModelFileError(f"not a file that Trellis wrote: a zip without {_HEADER}")
     for info in archive.infolist():
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
-            raise ModelFileError(f"not as Trellis writes them: {info.filename!r} in it is compressed or encrypted")
+            raise ModelFileError(f"not written by Trellis: {info.filename!r} in it is compressed or encrypted")
         if info.filename not in (_HEADER, _DIGEST) and not info.filename.endswith(_ARRAY):
-            raise ModelFileError(f"not as Trellis writes them: it holds {info.filename!r}")
+            raise ModelFileError(f"not written by Trellis: it contains {info.filename!r}")
     if len(set(names)) != len(names) or sum(info.file_size for info in archive.infolist()) > size:
-        raise ModelFileError("damaged: it claims to hold an entry twice, or more than the file does")
+        raise ModelFileError("damaged: it declares an entry twice, or more data than the file has")
 
 
 def _read_header(text: bytes) -> dict[str, Any]:

@@ -185,7 +185,7 @@ def _joined(cells: tuple[str, ...], word: int, separator: str | None, comment: s
         check_cell(cell, separator, where)
     line = (separator or " ").join(cells)
     if not cells[word] or not line.strip(BLANK):
-        raise DataError(where + f"its word {cells[word]!r} would be read as no word")
+        raise DataError(where + f"its word {cells[word]!r} would be read as a missing word")
     if comment is not None and line.startswith(comment):
         raise DataError(where + f"the line {line!r} would be read as a comment, since it begins with {comment!r}")
     return line

@@ -61,7 +61,7 @@ def voted_of(record: Any, *, what: str = "", path: str | None = None, line: int 
         raise refuse(f"expected the key 'tokens' (or 'text', for a text with one label){hint}")
     if "votes" not in record and "spans" not in record:
         hint = did_you_mean("votes", record)
-        raise refuse(f"expected the key 'votes' or 'spans', with the guesses of each function by its name{hint}")
+        raise refuse(f"expected the key 'votes' or 'spans', with the votes of each function by its name{hint}")
     if whole and record.get("spans"):
         raise refuse("found 'spans' beside 'text', but they count tokens: give 'tokens', or 'votes' on the whole text")
     tokens = [record["text"]] if whole else record["tokens"]

@@ -122,7 +122,7 @@ class ProjectedStep(TrainingStep[Duals | KeyDuals]):
             self.rows, shard_rows = Rows.of_shards(model.parts(training.free_batch), stored[0]), stored[1]
         fast = None if solving.few_dual_steps is None else fast_path(self.rows.parts.kind, "few steps")
         if solving.few_dual_steps is not None and fast is None:
-            raise DataError(f"few_dual_steps knows nothing of {self.rows.parts.outputs_are}: leave it out")
+            raise DataError(f"few_dual_steps does not support {self.rows.parts.outputs_are}: leave it out")
         self.projector = Projector.of_batches(
             self.rows if fast is None else replace(self.rows, sparsity=()), parts, training.engine,
             tolerance=solving.tolerance, max_evaluations=solving.evaluations, shard_rows=shard_rows,

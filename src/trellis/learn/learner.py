@@ -161,7 +161,7 @@ class Learner(SavedEstimator):
         if not callable(getattr(self.model_, "decode", None)):
             name = type(self.model_).__name__
             raise DataError(
-                f"learners have no predictions of an {name}: use its task (trellis.Aligner), or model_.scores"
+                f"a learner cannot predict with an {name}: use the application (trellis.Aligner), or model_.scores"
             )
         batch: Batch = self.model_.encode(X) if y is None else self.model_.encode(X, y)
         return batch

@@ -147,7 +147,7 @@ class StepwiseStep(TrainingStep[StepwiseState]):
         whole = rows_of(training.model, training.free_batch, constraints).canonical()
         if whole.sparsity:
             raise ConstraintError(
-                f"{whole.sparsity[0].name!r} prices the labels of all occurrences of a word, but online learning sees "
+                f"{whole.sparsity[0].name!r} penalises labels of all occurrences of a word, but online learning sees "
                 "a few instances at a time: leave out online"
             )
         self.power, batch = power, training.free_batch

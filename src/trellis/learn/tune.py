@@ -119,7 +119,7 @@ def tune(
     """
     grid = _grid(learner, gammas, strengths, parameters)
     if dev is not None and halves:
-        raise DataError("dev and halves are two ways to judge a setting: give one of them")
+        raise DataError("dev and halves are two ways to evaluate a setting: give one of them")
 
     def trained(settings: Mapping[str, Any], X: Any, y: Any) -> Any:
         return _with(learner, settings).fit(X, y, **fit)
@@ -192,7 +192,7 @@ def _halves(X: Any, y: Any, seed: int) -> list[tuple[tuple[Any, Any], tuple[Any,
     n = len(X)
     labelled = list(range(n)) if y is None else [i for i in range(n) if y[i] is not None]
     if len(labelled) < 2:
-        raise DataError(f"halves of {len(labelled)} labelled instances cannot teach and judge: give dev=(X, y)")
+        raise DataError(f"halves=True needs at least 2 labelled instances, got {len(labelled)}: give dev=(X, y)")
     others = sorted(set(range(n)) - set(labelled))
     first, second = (sorted(half.tolist()) for half in np.array_split(generator(seed).permutation(labelled), 2))
     return [
@@ -208,6 +208,6 @@ def _taken(given: Any, numbers: Sequence[int]) -> Any:
 def _split(n: int, share: float, seed: int) -> tuple[list[int], list[int]]:
     n_watched = round(n * share)
     if share > 0 and (n_watched == 0 or n_watched == n):
-        raise DataError(f"holding out a share of {share} leaves nothing to train or to judge {n} instances by")
+        raise DataError(f"holding out a share of {share} of {n} instances leaves none to train or to evaluate on")
     order = generator(seed).permutation(n)
     return sorted(order[n_watched:].tolist()), sorted(order[:n_watched].tolist())

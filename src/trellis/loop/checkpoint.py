@@ -144,7 +144,7 @@ def _unpack(prefix: str, entry: dict[str, Any], arrays: dict[str, NDArray[Any]],
     tables["state"] = step.read_state(tables["state"])
     history = History.from_json(entry["history"])
     if entry["restart"] < 0 or (not len(history) and (entry["converged"] or prefix == "best")):
-        raise DataError("counts of rounds that cannot be")
+        raise DataError("the counts of rounds are inconsistent")
     np.random.default_rng().bit_generator.state = entry["rng_state"]  # raises where it is none
     numbers = {name: entry[name] for name in _NUMBERS}
     numbers["criterion"] = -np.inf if numbers["criterion"] is None else numbers["criterion"]

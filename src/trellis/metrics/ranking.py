@@ -36,7 +36,7 @@ def ranks(scores: Any, right: Any) -> IntArray:
         raise DataError(f"scores and right answers must be tables of one shape, got {given.shape} and {is_right.shape}")
     without = np.flatnonzero(~is_right.any(axis=1))
     if len(without):
-        raise DataError(f"query {without[0]} (and {len(without) - 1} more) has no right candidate")
+        raise DataError(f"query {without[0]} (and {len(without) - 1} more) has no correct candidate")
     best = np.where(is_right, given, -np.inf).max(axis=1)
     return np.asarray(1 + np.count_nonzero((given >= best[:, None]) & ~is_right, axis=1))
 

@@ -353,7 +353,7 @@ class RelationModel(SavedEstimator):
         return shares
 
     def slots_seen(self, batch: Batch, parts: IntArray) -> IntArray:
-        """The mentions and pairs that parts speak of."""
+        """The mentions and pairs that parts refer to."""
         return self.parts(batch).slots_seen(parts)
 
     # one file

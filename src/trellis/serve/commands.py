@@ -59,7 +59,8 @@ def serve(
 ) -> None:
     """Serve trained models over HTTP, with JSON in and out.
 
-    `trellis serve fields.trellis` answers `POST /models/fields/predict` on http://127.0.0.1:8000, which shows a page.
+    `trellis serve fields.trellis` answers `POST /models/fields/predict` at http://127.0.0.1:8000. Open this address in
+    a browser for an example request.
     """
     files = named(models)
     check_files({"models": list(files.values()), "--token-file": token_file}, {})

@@ -122,7 +122,7 @@ class Structure(ABC):
         return PartPosterior(marginal, log_partition)
 
     def average(self, used: Sequence[IntArray], share: FloatArray, **options: Unpack[PosteriorOptions]) -> Any:
-        """The posterior that averages outputs of single instances, told by the parts they use; share : (n_outputs,).
+        """The posterior that averages outputs of single instances, given by their parts; share : (n_outputs,).
 
         Where parts tell everything, their marginals do; the rest is as in :meth:`posterior`.
         """
@@ -140,11 +140,11 @@ class Structure(ABC):
         return np.asarray(np.minimum(self.score(outputs) - self.infer().log_partition, 0.0))
 
     def expected_score(self, q: Any, weights: FloatArray) -> float:
-        """Σ_i weight_i E_{q_i}[score], for a q that was asked of this structure or of a change of it."""
+        """Σ_i weight_i E_{q_i}[score], for a posterior q of this structure or of a change of it."""
         raise DataError(f"expected scores of {self.parts.outputs_are} are intractable")
 
     def marginal_argmax(self, q: Any) -> Any:
-        """Outputs put together of the likeliest part of each place under q."""
+        """Outputs composed of the most probable part at each place under q."""
         raise DataError(f"{self.parts.outputs_are} cannot be decoded part by part")
 
     def max_marginals(self) -> FloatArray | None:

@@ -310,7 +310,7 @@ def apply_functions(
     chosen, documents = list(functions), as_documents(texts, tokeniser=tokeniser)
     for function in chosen:
         if not isinstance(function, LabellingFunction):
-            raise DataError(f"{function!r:.60} is no labelling function: decorate it with @labelling_function")
+            raise DataError(f"{function!r:.60} is not a labelling function: decorate it with @labelling_function")
     if not is_whole(n_jobs) or n_jobs < 1:
         raise DataError(f"n_jobs must be a whole number of processes, 1 or more, got {n_jobs!r}")
     names = [function.name for function in chosen]

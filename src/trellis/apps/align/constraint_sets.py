@@ -54,7 +54,7 @@ def _checked(given: Constraint | str) -> Constraint:
     if one.left.scope == "corpus":
         raise DataError(f"{one!r:.100} spans sentence pairs: an aligner's constraints must hold within each pair")
     if one.strength.kind == Kind.LEARNED:
-        raise DataError(f"{one!r:.100} has a penalty that is not known yet: give it a slack or a penalty")
+        raise DataError(f"{one!r:.100} has a penalty that would be learned from labels: give it a slack or a penalty")
     return one
 
 

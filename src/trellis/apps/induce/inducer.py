@@ -254,7 +254,7 @@ class Inducer(Estimator):
             model.update(_smoothed(model, given, self.smoothing))
         elif self.start == "uniform":
             if not (known or self.tag_dictionary or self.closed_classes):
-                raise DataError("start='uniform' needs a dictionary or labels: without them all states stay alike")
+                raise DataError("start='uniform' needs a dictionary or labels: otherwise all states would stay equal")
             model.update(model.collect(given, model.uniform(given).clamp(given.labels).infer(weights=given.weights)))
         else:
             usual = NEARLY_EQUAL if self.ascent_ == "gradient" else SCALES[self.method]
@@ -332,7 +332,7 @@ class Inducer(Estimator):
             raise DataError("at gamma=0 the objective has no gradient: use ascent='em'")
         self._check_names(start=STARTS, decoding=DECODINGS)
         if self.emission_prior is not None and self.emissions_ != "table":
-            raise DataError("emission_prior requires emissions='table': feature weights are regularized by l2")
+            raise DataError("emission_prior requires emissions='table': feature weights are regularised by l2")
         if self.method != "sparse" and self.strength not in (0.0, type(self).strength):
             raise DataError(f"strength requires method 'sparse', but method is {self.method!r}: leave it out")
         if self.l2 is not None and self.emissions_ == "table":

@@ -55,7 +55,7 @@ def train(
         file_option("--rules", help="Rules file (TOML), see docs/rules.md. Rules about alignments.", panel=KNOWLEDGE),
     ] = None,
     dev: Annotated[
-        str | None, file_option("--dev", help="Development set. Its accuracy is shown; labelled pairs.")
+        str | None, file_option("--dev", help="Development set. Labelled pairs; the accuracy on them is shown.")
     ] = None,
     parser: Annotated[
         str | None,
@@ -240,9 +240,7 @@ def _line(row: dict[str, Any]) -> str:
 
 def register(program: typer.Typer) -> None:
     """Add the commands of this application."""
-    group = typer.Typer(
-        help="Pairs of texts: learn from yes/no labels which of them match, and why.", no_args_is_help=True
-    )
+    group = typer.Typer(help="Match pairs of texts: train on yes/no labels, and predict.", no_args_is_help=True)
     program.add_typer(group, name="match")
     add_command(group, train, settings=SETTINGS)
     add_command(group, predict)

@@ -71,7 +71,7 @@ def train_tagger(
     save: Annotated[str, SAVE],
     dev: Annotated[
         str | None,
-        file_option("--dev", help="Development set. Its accuracy is shown; tagged sentences.", panel=LEARNING),
+        file_option("--dev", help="Development set. Tagged sentences; the accuracy on them is shown.", panel=LEARNING),
     ] = None,
     induced: Annotated[
         str | None,
@@ -133,7 +133,8 @@ def train_parser(
     trees: Annotated[str, typer.Argument(help="Treebank, CoNLL-U: tags in UPOS, trees in HEAD and DEPREL.")],
     save: Annotated[str, SAVE],
     dev: Annotated[
-        str | None, file_option("--dev", help="Development set. Its accuracy is shown; a treebank.", panel=LEARNING)
+        str | None,
+        file_option("--dev", help="Development set. A treebank; the accuracy on it is shown.", panel=LEARNING),
     ] = None,
     quiet: Quiet = False,
     **settings: Any,
@@ -382,11 +383,11 @@ def _other_columns(*filled: str) -> list[str]:
 
 def register(program: typer.Typer) -> None:
     """Add the commands of this application."""
-    tags = typer.Typer(help="Part-of-speech tags: train a tagger on a treebank, and tag text.", no_args_is_help=True)
+    tags = typer.Typer(help="Tag parts of speech: train on a treebank, and tag text.", no_args_is_help=True)
     program.add_typer(tags, name="tag")
     add_command(tags, train_tagger, settings=TAGGER, name="train")
     add_command(tags, tag, name="predict")
-    trees = typer.Typer(help="Dependency trees: train a parser on a treebank, and parse text.", no_args_is_help=True)
+    trees = typer.Typer(help="Parse dependency trees: train on a treebank, and parse text.", no_args_is_help=True)
     program.add_typer(trees, name="parse")
     add_command(trees, train_parser, settings=PARSER, name="train")
     add_command(trees, parse, name="predict")

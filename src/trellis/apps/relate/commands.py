@@ -178,7 +178,7 @@ def _read(paths: list[str] | tuple[()]) -> list[Document]:
 def register(program: typer.Typer) -> None:
     """Add the commands of this application."""
     group = typer.Typer(
-        help="Entities and relations: train on rules and sentences, and find them.", no_args_is_help=True
+        help="Find entities and relations: train on rules and sentences, and predict.", no_args_is_help=True
     )
     program.add_typer(group, name="relate")
     add_command(group, train, settings=SETTINGS)

@@ -67,7 +67,7 @@ class JLIS(IndirectLearner):
         """
         self._check_types()
         if X is not None and y is None:
-            raise DataError("X comes with outputs y; examples with answers go into binary=(X, z)")
+            raise DataError("X needs outputs y; give examples with binary labels as binary=(X, z)")
         if binary is not None and not (isinstance(binary, tuple | list) and len(binary) == 2):
             raise DataError("binary must be a pair (X, z) of examples and their answers, −1 or +1")
         asked = (None, None) if binary is None else tuple(binary)

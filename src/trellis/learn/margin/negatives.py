@@ -42,7 +42,7 @@ def random_pairs(pairs: Sequence[tuple[A, B]], n: int, *, random_state: Any = No
     left, right = list({a: None for a, _ in pairs}), list({b: None for _, b in pairs})
     if n > len(left) * len(right) - len(together):
         raise DataError(
-            f"{n} random pairs are wanted, but {len(left)} left and {len(right)} right sides make only "
+            f"{n} random pairs were requested, but {len(left)} left and {len(right)} right sides make only "
             f"{len(left) * len(right) - len(together)} that do not belong together"
         )
     made: dict[tuple[A, B], None] = {}

@@ -113,6 +113,6 @@ def refuse_bounds(model: Any, what: str) -> None:
     """For learners whose steps know nothing of bounds."""
     if bounds_of(model) is not None:
         raise DataError(
-            f"weights of this {type(model).__name__} have bounds, which {what} does not keep to: use "
+            f"weights of this {type(model).__name__} have bounds, which {what} does not respect: use "
             "cutting planes (SSVM, LatentSSVM, LCLR, JLIS)"
         )

@@ -157,7 +157,7 @@ class StringPairs(PairModel):
         if whole != batch.pairs[number]:
             raise DataError(
                 f"pair {number}: the segments of the alignment given make {whole}, but the pair is "
-                f"{batch.pairs[number]}: give all of them in order, '' beside what has no partner"
+                f"{batch.pairs[number]}: give all of them in order, with '' for a missing partner"
             )
         group = np.cumsum([bool(left and right) for left, right in segments])
         paired = [bool(left and right) for left, right in segments]

@@ -11,7 +11,7 @@ from trellis.cli.commands import add_command
 def register(program: typer.Typer) -> None:
     """Add the commands of this application."""
     group = typer.Typer(
-        help="Fields of texts: train on rules and a few labels, and extract fields.", no_args_is_help=True
+        help="Extract fields from texts: train on rules and a few labels, predict, explain.", no_args_is_help=True
     )
     program.add_typer(group, name="extract")
     for function, answers, settings in (

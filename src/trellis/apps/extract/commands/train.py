@@ -85,7 +85,7 @@ def train(
             "dictionary": named}  # fmt: skip
     check_files(read, {"--save": save, "--history": history})
     if dev is not None and tune is not None:
-        raise DataError("--dev and --tune both judge the training: give one of them")
+        raise DataError("--dev and --tune both evaluate the training: give only one of them")
     if not labelled and not unlabelled:
         raise DataError("there is nothing to learn from: give --labelled few.tsv, --unlabelled text.txt, or both")
     columns: dict[str, Any] = {"word_column": word_column, "tokeniser": parsed.tokeniser}
