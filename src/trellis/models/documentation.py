@@ -23,8 +23,8 @@ SHARED: Mapping[str, tuple[str, str]] = {
     "beam": ("int", "Beam width of the search."),
     "search": (
         '{"auto", "beam", "astar", "ilp", "exact"}',
-        'How predictions are searched; see :func:`decode`. "auto" is beam search where a structure has it, and "exact" '
-        "goes on with A* and integer programs until the output is proved to be the best.",
+        'How the best output is searched; see :func:`decode`. "auto" is beam search if the structure supports it; "exact" '
+        "continues with A* and integer programs until the output is proved to be the best.",
     ),
     "checkpoint": (
         "path or None",
