@@ -34,11 +34,11 @@ USES = ("train-supervised", "train-hard-em", "train-pr", "predict", "CRF", "alig
 RIGHT, WRONG, MISSED = "●", "✗", "□"
 PLAIN: dict[str, Any] = {"model_kind": "hmm", "back_off": 0.0, "usual_fields": False}
 ROWS = (
-    ("5 labelled texts (HMM)", {"method": "supervised", **PLAIN}, False),
-    ("... with rules in prediction", {"method": "supervised", **PLAIN}, True),
-    ("... and 300 unlabelled texts (hard EM)", {"method": "hard-em", **PLAIN}, False),
-    ("... and rules in training (PR)", {"method": "pr", **PLAIN}, True),
-    ("trellis.Extractor with default settings", {}, True),
+    ("5 labelled texts", {"method": "supervised", **PLAIN}, False),
+    ("5 labelled texts, rules in prediction", {"method": "supervised", **PLAIN}, True),
+    ("5 + 300 unlabelled texts, no rules", {"method": "hard-em", **PLAIN}, False),
+    ("5 + 300 unlabelled texts, rules in training", {"method": "pr", **PLAIN}, True),
+    ("the same with default settings (HMM and CRF)", {}, True),
 )
 SENTENCES = (
     "the gardener waters the rose", "a rose climbs the old fence", "the old gardener plants a hedge",
@@ -68,7 +68,8 @@ def fields() -> tuple[Extractor, list[Any]]:
         read_labelled(folder / "few.tsv"), read_texts(folder / "text.txt"), read_labelled(folder / "gold.tsv"),
     )  # fmt: skip
     heading(f"2. Fields of citations: {len(few)} labelled and {len(many)} unlabelled texts; {len(gold)} test texts")
-    console.print(f"   {'trained on':44}{'token accuracy':>16}{'field F1':>10}")
+    console.print("   A hidden Markov model (HMM) is trained in four ways, then an extractor with its defaults.\n")
+    console.print(f"   {'trained on':46}{'token accuracy':>14}{'field F1':>10}")
     truth = [list(t.labels or ()) for t in gold]
     outputs: list[list[list[str]]] = []
     for name, settings, ruled in ROWS:
@@ -76,7 +77,7 @@ def fields() -> tuple[Extractor, list[Any]]:
             extractor = Extractor.from_file(folder / "rules.toml", **settings).fit(few, unlabelled=many)
             outputs.append(extractor.predict(gold, constrained=ruled))
         scores = score_fields(truth, outputs[-1])
-        console.print(f"   {name:44}{100 * scores.accuracy:>16.1f}{100 * scores.total.f1:>10.1f}")
+        console.print(f"   {name:46}{100 * scores.accuracy:>14.1f}{100 * scores.total.f1:>10.1f}")
     console.print(f"\n   Two citations without and with rules in training ({RIGHT} correct, {WRONG} wrong):")
     before, after = outputs[2], outputs[3]
 
@@ -102,9 +103,10 @@ def fields() -> tuple[Extractor, list[Any]]:
 def alignment() -> tuple[Aligner, list[Any], list[Any]]:
     pairs, gold = garden()
     heading(f"3. Word alignment: {len(pairs)} sentence pairs, no gold links in training")
+    console.print("   AER is the alignment error rate; lower is better.\n")
     console.print(f"   {'trained with':44}{'precision':>10}{'recall':>8}{'AER':>7}")
     made, links = [], []
-    for name, constraint in (("EM", "none"), ("both directions agree, one link per word (PR)", "both")):
+    for name, constraint in (("EM", "none"), ("EM, both directions agree, one link per word", "both")):
         with working(name):
             aligner = Aligner(constraint, prefix=None, n_jobs=1)
             links.append([set(found) for found in aligner.fit_align(pairs)])
@@ -160,7 +162,13 @@ def main(out: Path = OUT) -> None:
     learner, sentences = tagger()
     extractor, texts = fields()
     aligner, pairs, gold = alignment()
-    page = Page("Trellis: what constraints change", "Three models trained on the samples that ship with the project")
+    page = Page("Trellis: what constraints change", "Three models, trained on the samples that come with Trellis")
+    page.summary = [
+        "This page shows three models with and without their constraints.",
+        "The tagger has no labels, the extractor five labelled texts, the aligner no links.",
+        "Look first at 'Fields: label posteriors' and 'Alignment: largest changes'.",
+        "Next: write rules for texts of your own (docs/start.md).",
+    ]
     with working(f"drawing {out.name}"):
         aligner.decode_constraint = "both"  # trained by EM: the page shows what agreement does to its posteriors
         for title, own in (

@@ -88,7 +88,7 @@ def test_an_extractor_has_rules_posteriors_fields_and_errors():
 def test_a_parser_has_trees_and_attachment():
     parser, trees = models.parsed()
     page = report(parser, trees)
-    assert "right, as dark as it is likely" in checked(page)
+    assert "correct (darker: more probable)" in checked(page)
     assert headings(page) == ["10 sentences against gold", "Largest errors"]
 
 
@@ -146,7 +146,7 @@ def test_a_relater_has_rules_and_what_they_changed():
     relater, texts = models.related()
     page = report(relater, texts)
     html = checked(page)
-    assert headings(page)[:3] == ["30 sentences against gold", "What is known", "What the rules changed"]
+    assert headings(page)[:3] == ["30 sentences against gold", "Rules", "What the rules changed"]
     assert "For every two mentions, if the relation is Live_In then the second is Loc, as a hard constraint." in html
 
 
@@ -154,9 +154,9 @@ def test_a_matcher_has_pairs_side_by_side_and_mistakes():
     matcher, asked = models.matched()
     page = report(matcher, asked)
     html = checked(page)
-    assert headings(page)[:3] == ["Against the answers", "What stands side by side", "Largest errors"]
+    assert headings(page)[:3] == ["Decisions against labels", "Alignments", "Largest errors"]
     assert "66.7" in html  # the third answer was given wrongly
-    assert "speaks for a match" in html
+    assert "supports a match" in html
 
 
 def test_an_aggregator_has_functions_and_doubts():
@@ -235,9 +235,9 @@ def test_judged_answers_give_precision_and_recall():
 
 def test_what_has_no_page_is_refused_in_words():
     learner, _ = models.tagged()
-    with pytest.raises(DataError, match="there is no page for a model of class str"):
+    with pytest.raises(DataError, match="there is no report for a model of class str"):
         report("model", ["text"])
-    with pytest.raises(DataError, match="no text to show"):
+    with pytest.raises(DataError, match="no text to report on"):
         report(learner, [])
     with pytest.raises(DataError, match="there is no round in it"):
         history_report(type(learner.history_)([]), "empty.jsonl")

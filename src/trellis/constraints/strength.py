@@ -92,7 +92,7 @@ class Strength:
         return {
             Kind.HARD: "as a hard constraint",
             Kind.SLACK: f"up to a violation of {self.amount:g} ({norm})",
-            Kind.PENALTY: f"with a penalty of {self.amount:g} per unit of violation ({norm})",
+            Kind.PENALTY: f"with a penalty of {self.amount:.4g} per unit of violation ({norm})",
             Kind.SQUARED: f"with a penalty of {self.amount / 2:g} times the squared violation",
             Kind.LEARNED: "with a penalty learned from labelled data",
         }[self.kind]

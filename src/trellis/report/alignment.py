@@ -67,9 +67,9 @@ def plot_posterior_grids(
             compared = before[side] if number and not judged else None
             draw_grid(axes[number, side], source, target, grids[side], gold, compared, judged)
             axes[number, side].set_title(f"{name}, {direction}", fontsize=9, color=INK, loc="left", pad=4)
-    entries = {"posterior, by area": mark(PLAIN)}
+    entries = {"area: posterior": mark(PLAIN)}
     if judged:
-        entries = {"right, by the area of its posterior": mark(GOOD), "wrong": mark(BAD)}
+        entries = {"correct; area: posterior": mark(GOOD), "wrong": mark(BAD)}
     elif len(rows) > 1:
         entries |= {"raised by the constraint": mark(GOOD), "lowered": mark(BAD)}
     if gold is not None:

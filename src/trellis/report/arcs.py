@@ -48,9 +48,9 @@ def plot_arcs(
         draw_arcs(axes[number, 0], words, probability, given=given, heads=heads, least=least)
         axes[number, 0].set_title(name, fontsize=9, color=INK, loc="left", pad=4)
     line = {"linewidth": 1.6}
-    entries = {"an arc, as dark as it is likely": {"color": PLAIN, **line}}
+    entries = {"arc (darker: more probable)": {"color": PLAIN, **line}}
     if heads is not None:
-        entries = {"right, as dark as it is likely": {"color": GOOD, **line}, "wrong": {"color": BAD, **line}}
+        entries = {"correct (darker: more probable)": {"color": GOOD, **line}, "wrong": {"color": BAD, **line}}
     if given:
         entries["given"] = {"color": INK, "linestyle": ":", **line}
     add_legend(figure, entries)

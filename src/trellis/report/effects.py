@@ -112,13 +112,15 @@ def _price(e: Effect) -> str:
 def effects_table(found: Sequence[Effect]) -> str:
     """What each constraint says and did, as a table of a page."""
     return table(
-        ("constraint", "in words", "places", "satisfied before", "after", "violation before", "after", "mean |λ|"),
+        ("constraint", "meaning", "places", "held before", "after", "violation before", "after", "mean |λ|"),
         [
             (e.name, e.sentence, e.rows, f"{100 * e.before:.0f} %", f"{100 * e.after:.0f} %", f"{e.lack_before:.3f}",
              f"{e.lack_after:.3f}", _price(e))
             for e in found
         ],
-        "Before and after the projection. λ is the dual variable: the penalty per unit of violation at which the "
-        "constraint holds. Hard constraints that exclude single labels have none; – means that it applies nowhere.",
+        "Places: how often the constraint applies. Held, violation: the share of places where it holds, and the mean "
+        "violation, for the model alone (before) and its projection onto the constraints (after). λ is the dual "
+        "variable: the larger, the more the constraint changes. Hard: it excludes single labels, without a λ. –: it "
+        "applies nowhere.",
         words=(0, 1),
     )  # fmt: skip

@@ -68,7 +68,7 @@ def margins_page(learner: Any, data: Sequence[Any], gold: Any) -> Page:
     """See :func:`trellis.report.pages.report`."""
     inputs, words, truth = instances(data, gold)
     rules = constraints_of(learner)
-    ways = {"the weights alone": False, "under the constraints": True} if rules else {"best labels": True}
+    ways = {"model alone": False, "under the constraints": True} if rules else {"best labels": True}
     found = {way: _names(learner.best_structures(inputs, constrained=ruled)) for way, ruled in ways.items()}
     page = Page("Margins", f"{len(words)} instances; {len(rules)} constraints; {type(learner).__name__}")
     rows = []
@@ -84,10 +84,8 @@ def margins_page(learner: Any, data: Sequence[Any], gold: Any) -> Page:
     if rows:
         page.add("Labels against gold", table(("", "labels", "right"), rows))
     if rules:
-        note = text("Prediction obeys these, or pays for what it breaks.")
-        page.add(
-            "Constraints", note, table(("name", "in words"), [(c.name, c.describe()) for c in rules], words=(0, 1))
-        )
+        note = text("Predictions satisfy these constraints, or pay their penalty for each violation.")
+        page.add("Constraints", note, table(("name", "meaning"), [(c.name, c.describe()) for c in rules], words=(0, 1)))
     last = found[way]
     page.add("Words of each label", words_table(words, last))
     page.add("Largest errors", *confusions(words, truth, last))
@@ -157,7 +155,7 @@ def words_table(words: Sequence[Sequence[str]], labels: Sequence[Sequence[str]])
         (name, sum(own.values()), ", ".join(f"{word} ({n})" for word, n in own.most_common(COMMONEST)))
         for name, own in sorted(found.items())
     ]
-    return table(("label", "tokens", "commonest words"), rows, words=(0, 2))
+    return table(("label", "tokens", "most frequent words"), rows, words=(0, 2))
 
 
 def _against_gold(page: Page, names: Sequence[str], words: Any, gold: Any, ways: dict[str, Any]) -> None:
@@ -174,7 +172,7 @@ def _against_gold(page: Page, names: Sequence[str], words: Any, gold: Any, ways:
         rows.append((way, percent(float(judged[way].right.mean()))))
     page.add(
         f"{judged[way].n_gold} labels against gold",
-        table(("likeliest label of each token", "right"), rows),
+        table(("most probable label of each token", "right"), rows),
         *curves(judged, "Labels with at least the given probability"),
     )
     page.add("Largest errors", *confusions(words, gold, [[label for _, label in own] for own in found]))
@@ -219,7 +217,7 @@ def _compare_views(page: Page, learner: Any, inputs: Any, words: Sequence[Sequen
     pieces = []
     for _, n in largest([one for one in apart if one[0] > 0], SHOWN):
         pieces += heats(names, words[n], {way: own[n] for way, own in ways.items()}, 0.05)
-    page.add("Accuracy of each view", table(("", "right", "as agreed"), rows))
+    page.add("Accuracy of each view", table(("", "right", "agreement"), rows))
     page.add("Largest disagreements", *pieces)
 
 

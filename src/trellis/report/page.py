@@ -27,7 +27,7 @@ body { margin: 0 auto; max-width: 62rem; padding: 1rem; background: var(--ground
 h1 { font-size: 1.6rem; line-height: 1.2; } h2 { font-size: 1.2rem; margin-top: 2.2rem; border-bottom: 1px solid
   var(--line); } h3 { font-size: 1rem; }
 nav a { margin-right: 1rem; } a { color: var(--accent); }
-.soft, figcaption { color: var(--soft); font-size: .875rem; text-align: left; }
+.soft, figcaption { color: var(--soft); font-size: .875rem; text-align: left; max-width: 80ch; }
 .wide { overflow-x: auto; margin: 1rem 0; } .above { margin: 1rem 0 0; } .above + .wide { margin-top: .3rem; }
 table { border-collapse: collapse; font-size: .875rem; }
 th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid var(--faint); vertical-align: top; }

@@ -31,7 +31,7 @@ NEXT = {
     "Extractor": "Next: fix rules that the labels violate, and label texts like those with errors.",
     "Aligner": "Next: raise the threshold for precision, or lower it for recall.",
     "Aggregator": "Next: check functions with a low accuracy, and the tokens with divided votes.",
-    "Relater": "Next: check rules that change correct answers.",
+    "Relater": "Next: check rules that change correct predictions.",
     "Matcher": "Next: look at the least certain pairs, and label more like them.",
     "UEM": "Next: weaken constraints that the labels violate; strengthen those without effect.",
 }
@@ -63,9 +63,11 @@ def report(model: Any, data: Sequence[Any] = (), *, gold: Any = None, history: H
     known = {**SECTIONS, **import_module("trellis.apps").declared("SECTIONS")}
     kind = type(model).__name__
     if kind not in known:
-        raise DataError(f"there is no page for a model of class {kind}; there is one for {', '.join(sorted(known))}")
+        raise DataError(
+            f"there is no report for a model of class {kind}; there are reports for {', '.join(sorted(known))}"
+        )
     if not data:
-        raise DataError("there is no text to show the model on")
+        raise DataError("there is no text to report on")
     module, _, function = known[kind].partition(":")
     page: Page = getattr(import_module(module), function)(model, list(data), gold)
     kept = getattr(getattr(model, "ccm_", model), "history_", None)
@@ -77,7 +79,7 @@ def report(model: Any, data: Sequence[Any] = (), *, gold: Any = None, history: H
 
 def summary(page: Page, kind: str, n: int, history: History | None) -> list[str]:
     """What was trained, what to look at and what to do next, in sentences of at most 80 characters or so."""
-    sentences = [f"The page shows a trained {kind} on {n:,} instance{'s' * (n != 1)}."]
+    sentences = [f"This page describes a trained {kind} on {n:,} instance{'s' * (n != 1)}."]
     if history is not None and len(history):
         first, last = history[0], history[-1]
         rounds = f"{len(history)} round{'s' * (len(history) != 1)}"
@@ -100,7 +102,7 @@ def summary(page: Page, kind: str, n: int, history: History | None) -> list[str]
 
 def history_report(history: History, name: str) -> Page:
     """The page of a run alone."""
-    page = Page("A run of learning", f"Rounds of {name}")
+    page = Page("Training run", f"Rounds of {name}")
     history_section(page, history)
     if not page.sections:
         raise DataError(f"{name}: there is no round in it")

@@ -26,7 +26,7 @@ def votes_page(aggregator: Aggregator, texts: Sequence[Document], _: Any) -> Pag
     ]
     page.add(
         "Estimated accuracies of the functions",
-        text("Without a gold label, in expectation under the model."),
+        text("Estimated by the model without gold labels."),
         table(("function", "right", "votes", "tokens voted on"), rows),
     )
     names, posteriors = list(aggregator.label_names_), aggregator.predict_proba(texts)

@@ -46,7 +46,7 @@ def alignment_page(aligner: Aligner, pairs: Sequence[Any], gold: Sequence[GoldLi
         found = effects(aligner.model_, constraints_of(own), batch, aligner.gamma or 1.0, tolerance=0.01)
         page.add(
             "Effect of the constraints",
-            text(f"Over the first {counted(len(sample), 'pair')}."),
+            text(f"How the constraints change the posteriors of the first {counted(len(sample), 'pair')}."),
             effects_table(found.constraints),
         )
     chosen = _most_changed(words, before, after)
@@ -59,7 +59,9 @@ def alignment_page(aligner: Aligner, pairs: Sequence[Any], gold: Sequence[GoldLi
         )
         for n in chosen
     ]
-    page.add("Largest changes", text("Circles are link posteriors, source words in rows."), *grids)
+    page.add(
+        "Largest changes", text("Each circle is a link; its area is the posterior. Source words are in rows."), *grids
+    )
     if gold is not None:
         page.add("Largest errors", _worst(words, aligner, pairs, gold))
     return page

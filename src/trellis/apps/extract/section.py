@@ -48,7 +48,7 @@ def fields_page(extractor: Extractor, texts: Sequence[Document], _: Any) -> Page
         did = _projected(extractor, obeying)
         page.add(
             "Effect of the constraints",
-            text(f"To the posteriors of {counted(len(obeying), 'text')}, in expectation."),
+            text(f"How the rules change the posteriors of {counted(len(obeying), 'text')}."),
             effects_table(did.constraints),
         )
         _posteriors(page, extractor, obeying, did)
@@ -84,7 +84,11 @@ def _posteriors(page: Page, extractor: Extractor, texts: Sequence[Document], did
         pieces += heats(names, [str(w) for w in texts[n].tokens], ways, 0.1)
     page.add(
         "Label posteriors",
-        *([text("The short texts that the rules changed most; labels below 0.1 are left out.")] if pieces else []),
+        *(
+            [text("Posteriors of the short texts that the rules change most. Labels below 0.1 are omitted.")]
+            if pieces
+            else []
+        ),
         *pieces,
     )
 
@@ -102,7 +106,7 @@ def _against_gold(page: Page, extractor: Extractor, texts: Sequence[Document], l
     }
     page.add(
         f"{counted(len(texts), 'text')} against gold",
-        table(("", "tokens right", "field F1"), rows),
+        table(("", "token accuracy", "field F1"), rows),
         *curves(judged, "Fields with at least the given probability"),
     )
 

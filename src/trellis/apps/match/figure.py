@@ -33,8 +33,8 @@ def plot_matches(matches: Sequence[Match], path: FilePath | None = None, *, titl
         _draw(one, match, longest, most)
     line = {"linewidth": 3.0}
     entries = {
-        "speaks for a match, the thicker the more": {"color": GOOD, **line},
-        "speaks against": {"color": BAD, **line},
+        "supports a match (thicker: more)": {"color": GOOD, **line},
+        "contradicts a match": {"color": BAD, **line},
     }
     add_legend(figure, entries, columns=1)
     return finished(titled(figure, title), path)

@@ -21,17 +21,17 @@ def matches_page(matcher: Matcher, lines: Sequence[PairLine], _: Any) -> Page:
     """See :func:`trellis.report.pages.report`."""
     found = matcher.match([(line.left, line.right) for line in lines])
     answered = [n for n, line in enumerate(lines) if line.answer is not None]
-    page = Page("Matches", f"{counted(len(lines), 'pair')}, {len(answered)} of them with an answer; {matcher.kind}")
+    page = Page("Matches", f"{counted(len(lines), 'pair')}, {len(answered)} of them labelled; {matcher.kind}")
     wrong = [n for n in answered if found[n].is_match != (lines[n].answer == 1)]
     if answered:
         right = 1.0 - len(wrong) / len(answered)
-        page.add("Against the answers", table(("pairs", "right"), [(len(answered), percent(right))]))
+        page.add("Decisions against labels", table(("pairs", "right"), [(len(answered), percent(right))]))
     by_sureness = np.argsort([-abs(one.score) for one in found], kind="stable").tolist()
     chosen = [*by_sureness[:SHOWN], *by_sureness[-SHOWN:]] if len(found) > 2 * SHOWN else by_sureness
     names = matcher.kind == "names"
-    note = text("The surest answers first, then the least sure. A score from 0 on is a match.")
+    note = text("The most certain pairs, then the least certain ones. A score of 0 or more is a match.")
     page.add(
-        "What stands side by side", note, picture(plot_matches([found[n] for n in chosen])) if names else "",
+        "Alignments", note, picture(plot_matches([found[n] for n in chosen])) if names else "",
         _table(lines, found, chosen),
     )  # fmt: skip
     page.add(
@@ -49,4 +49,4 @@ def _table(lines: Sequence[PairLine], found: Sequence[Match], numbers: Sequence[
         )
         for n in numbers
     ]  # fmt: skip
-    return table(("left", "right", "answer", "score", "side by side"), rows, words=(0, 1, 2, 4))
+    return table(("left", "right", "label", "score", "aligned"), rows, words=(0, 1, 2, 4))

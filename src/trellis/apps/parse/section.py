@@ -49,7 +49,7 @@ def trees_page(task: Any, sentences: Sequence[Document], _: Any) -> Page:
         judged = {"arcs": Judged.of(pairs, sum(len(gold[n]) for n in known))}
         page.add(
             f"{counted(len(known), 'sentence')} against gold",
-            table(("", "heads right", *["with relations"] * named), rows),
+            table(("", "correct heads (UAS)", *["and relations (LAS)"] * named), rows),
             *curves(judged, "Arcs with at least the given posterior", "posteriors"),
         )
 

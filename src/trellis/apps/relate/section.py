@@ -33,7 +33,7 @@ def relations_page(relater: Relater, texts: Sequence[Document], _: Any) -> Page:
             judged[way] = _judged(gold, own)
         page.add(
             f"{counted(len(known), 'sentence')} against gold",
-            table(("F1", "entities", "relations", "with the right entities"), rows),
+            table(("F1", "entities", "relations", "with correct entities"), rows),
             *(
                 curves(judged, "Relations with at least the given probability")
                 if all(map(len, judged.values()))
@@ -41,8 +41,8 @@ def relations_page(relater: Relater, texts: Sequence[Document], _: Any) -> Page:
             ),
         )
     page.add(
-        "What is known",
-        table(("rule", "in words"), [(c.name, c.describe()) for c in relater.constraints_], words=(0, 1)),
+        "Rules",
+        table(("rule", "meaning"), [(c.name, c.describe()) for c in relater.constraints_], words=(0, 1)),
     )
     changes = relater.explain(texts)
     listed = [
@@ -51,12 +51,12 @@ def relations_page(relater: Relater, texts: Sequence[Document], _: Any) -> Page:
             " – ".join(_mention(texts[c.sentence], k) for k in c.what),
             c.before,
             c.after,
-            ", ".join(c.rules) or "(follows from others)",
+            ", ".join(c.rules) or "(as a consequence of others)",
         )
         for c in changes[:MOST]
     ]
-    head = ("sentence", "what", "before", "after", "rules that the model alone breaks there")
-    note = text(f"{len(changes)} answers; the first {len(listed)} of them.")
+    head = ("sentence", "what", "before", "after", "rules violated by the model alone")
+    note = text(f"{len(changes)} changed predictions; the first {len(listed)} of them.")
     page.add("What the rules changed", note, table(head, listed, words=range(5)) if listed else "")
     if known:
         page.add("Largest errors", _errors(gold, [ways["under the rules"][n] for n in known]))

@@ -50,5 +50,5 @@ def suggest(
                 record |= {"score": round(one.score, 4), "reasons": one.reasons, "line": one.document.line}
                 out.write(_json.dumps(record, ensure_ascii=False) + "\n")
             else:
-                why = "; ".join(one.reasons) or "nothing speaks against it"
+                why = "; ".join(one.reasons) or "the model is certain of all fields"
                 out.write(f"{one.score:.2f}  {one.document.text}\n      {why}\n")
