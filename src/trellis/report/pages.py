@@ -79,7 +79,7 @@ def report(model: Any, data: Sequence[Any] = (), *, gold: Any = None, history: H
 
 def summary(page: Page, kind: str, n: int, history: History | None) -> list[str]:
     """What was trained, what to look at and what to do next, in sentences of at most 80 characters or so."""
-    sentences = [f"This page describes a trained {kind} on {n:,} instance{'s' * (n != 1)}."]
+    sentences = [f"This page describes a trained {kind}, applied to {n:,} instance{'s' * (n != 1)}."]
     if history is not None and len(history):
         first, last = history[0], history[-1]
         rounds = f"{len(history)} round{'s' * (len(history) != 1)}"
