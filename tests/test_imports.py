@@ -13,6 +13,8 @@ from trellis.apps import applications, declared
 PACKAGE = Path(trellis.__file__).parent
 LIBRARY = ("data", "engine", "structures", "constraints", "projection", "search", "models", "loop", "learn", "neural",
            "metrics", "report", "cli")  # fmt: skip
+LONGEST_FILE, LONGEST_FUNCTION = 400, 80
+"""Lines."""
 PUBLIC = set(trellis._EXPORTS.values())
 """Modules that define public names."""
 
@@ -57,3 +59,18 @@ def test_what_applications_declare_exists():
         for kind, where in declared(name).items():
             module, _, function = where.partition(":")
             assert hasattr(__import__(module, fromlist=["_"]), function or kind)
+
+
+def test_files_and_functions_are_short():
+    """Kernels are exempt: a compiled loop that is cut into functions is slower."""
+    long = []
+    for path in PACKAGE.rglob("*.py"):
+        name, source = path.relative_to(PACKAGE), path.read_text(encoding="utf-8")
+        if "kernels" in name.parts:
+            continue
+        long += [str(name)] if source.count("\n") > LONGEST_FILE else []
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno + 1
+                long += [f"{name}: {node.name}"] if lines > LONGEST_FUNCTION else []
+    assert not long

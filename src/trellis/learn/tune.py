@@ -121,37 +121,40 @@ def tune(
     if dev is not None and halves:
         raise DataError("dev and halves are two ways to evaluate a setting: give one of them")
 
-    def trained(settings: Mapping[str, Any], X: Any, y: Any) -> Any:
-        return _with(learner, settings).fit(X, y, **fit)
-
-    def judged(made: Any, X: Any, y: Any) -> float:
-        if measure is not None:
-            return float(measure(made, X, y))
-        return float(made.score(X, y) if constrained else made.score(X, y, constrained=False))
+    def fitted(settings: Mapping[str, Any], train: tuple[Any, Any]) -> Any:
+        return _with(learner, settings).fit(*train, **fit)
 
     if dev is not None:
-        trials: tuple[Trial, ...] = ()
+        trials: list[Trial] = []
         for settings in grid:
-            made = trained(settings, X, y)
-            trials = (*trials, Trial(settings, judged(made, *dev)))
-            if Tuned(None, trials).best is trials[-1]:
+            made = fitted(settings, (X, y))
+            trials.append(Trial(settings, _judged(made, dev, measure, constrained)))
+            if Tuned(None, tuple(trials)).best is trials[-1]:
                 best = made
-        return Tuned(best, trials)
+        return Tuned(best, tuple(trials))
     if halves:
         folds = _halves(X, y, random_state)
-        scores = [float(np.mean([judged(trained(s, *train), *test) for train, test in folds])) for s in grid]
+        judged = [[_judged(fitted(s, train), test, measure, constrained) for train, test in folds] for s in grid]
+        scores = [float(np.mean(of_folds)) for of_folds in judged]
     else:
-        if not isinstance(learner, Learner) or not learner.constraints:
-            raise DataError("without constraints there is nothing to tune on: give dev=(X, y) or halves=True")
-        kept, watched = _split(len(X), held_out, random_state)
-        train, held = (_taken(X, kept), _taken(y, kept)), _taken(X, watched)
-        scores = [-_violated(trained(settings, *train), held) for settings in grid]
-    trials = tuple(Trial(s, score) for s, score in zip(grid, scores, strict=True))
-    return Tuned(trained(Tuned(None, trials).best.settings, X, y), trials)
+        train, held = _watched(learner, X, y, held_out, random_state)
+        scores = [-float(np.mean(list(fitted(s, train).violations(held, constrained=False).values()))) for s in grid]
+    tried = tuple(Trial(settings, score) for settings, score in zip(grid, scores, strict=True))
+    return Tuned(fitted(Tuned(None, tried).best.settings, (X, y)), tried)
 
 
-def _violated(made: Any, X: Any) -> float:
-    return float(np.mean(list(made.violations(X, constrained=False).values())))
+def _judged(made: Any, test: tuple[Any, Any], measure: Callable[[Any, Any, Any], float] | None, kept: bool) -> float:
+    if measure is not None:
+        return float(measure(made, *test))
+    return float(made.score(*test) if kept else made.score(*test, constrained=False))
+
+
+def _watched(learner: Any, X: Any, y: Any, share: float, seed: int) -> tuple[tuple[Any, Any], Any]:
+    """What is trained on, and the instances whose violations judge a setting."""
+    if not isinstance(learner, Learner) or not learner.constraints:
+        raise DataError("without constraints there is nothing to tune on: give dev=(X, y) or halves=True")
+    kept, watched = _split(len(X), share, seed)
+    return (_taken(X, kept), _taken(y, kept)), _taken(X, watched)
 
 
 def _grid(

@@ -78,9 +78,7 @@ def aggregate(
     ] = None,
     coarse: Annotated[
         list[str] | None,
-        name_option(
-            "--coarse", help="Vote that stands for one of several labels, `NAME=A,B`; repeatable.", panel=KNOWLEDGE
-        ),
+        name_option("--coarse", help="Vote for any of several labels, `NAME=A,B`; repeatable.", panel=KNOWLEDGE),
     ] = None,
     all_functions: Annotated[
         bool, flag("--all-functions", help="Use all WRENCH functions, not only the recommended ones.", panel=KNOWLEDGE)
