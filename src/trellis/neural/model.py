@@ -325,7 +325,7 @@ class NeuralModel(NetworkSettings):
             self.encoder_ = None
         else:
             own = {name[8:]: array for name, array in arrays.items() if name.startswith("encoder/")}
-            self.encoder_ = cast(Encoder, from_archive(names["encoder"], own, Encoder))
+            self.encoder_ = cast("Encoder", from_archive(names["encoder"], own, Encoder))
             self.module = self.encoder_.plain()
         own = {name.removeprefix("net/"): one for name, one in arrays.items() if not name.startswith("encoder/")}
         with torch.device("meta"):

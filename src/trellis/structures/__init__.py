@@ -2,18 +2,16 @@
 
 from trellis.structures.alignment import Alignment, AlignmentPosterior
 from trellis.structures.alignment_parts import AlignmentParts
-from trellis.structures.arcs import Arcs, TreePosterior
+from trellis.structures.arcs import Arcs, TreeParts, TreePosterior
 from trellis.structures.categorical import Categorical, CategoricalParts
 from trellis.structures.chain import Chain
 from trellis.structures.chain_parts import ChainParts
 from trellis.structures.chain_tables import ChainTables
 from trellis.structures.graph import Graph
-from trellis.structures.graph_match import GraphMatch
-from trellis.structures.graph_match_parts import GraphMatchParts, GraphPair
+from trellis.structures.graph_match import GraphMatch, GraphMatchParts, GraphPair
 from trellis.structures.graph_parts import Factors, GraphParts, Variables, factors_over
 from trellis.structures.joint import Joint, JointParts
-from trellis.structures.monotone import Monotone
-from trellis.structures.monotone_parts import MonotoneParts
+from trellis.structures.monotone import Monotone, MonotoneParts
 from trellis.structures.parts import Parts
 from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax, JointPosterior, KBest, LabelPosterior, PartPosterior, Posterior
@@ -22,7 +20,6 @@ from trellis.structures.segment_posterior import SegmentPosterior
 from trellis.structures.segments import Segments
 from trellis.structures.spanning_trees import SpanningTrees
 from trellis.structures.structure import Structure
-from trellis.structures.tree_parts import TreeParts
 from trellis.structures.trees import Trees
 
 __all__ = [

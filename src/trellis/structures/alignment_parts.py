@@ -18,7 +18,7 @@ import numpy as np
 
 from trellis.data.ragged import FloatArray, IntArray, LabelArray, offsets_of, owners
 from trellis.errors import DataError
-from trellis.structures.blocks import BlockParts, PlainBlock
+from trellis.structures.flat import BlockParts, PlainBlock
 from trellis.structures.kernels.align_work import Pairs
 from trellis.structures.parts import dense_change
 

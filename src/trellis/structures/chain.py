@@ -17,13 +17,12 @@ from numpy.typing import NDArray
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, check_offsets, owners, take_rows
 from trellis.errors import DataError
 from trellis.structures.chain_parts import ChainChange, ChainParts, pair_up
-from trellis.structures.chain_polytope import chain_polytope
 from trellis.structures.chain_tables import ChainTables
 from trellis.structures.kernels import chain_infer, chain_log, chain_max, chain_sum
 from trellis.structures.kernels.lanes import with_slack
 from trellis.structures.parts import check_labels
-from trellis.structures.polytope import Polytope
-from trellis.structures.results import Argmax, KBest, LabelPosterior
+from trellis.structures.polytope import Polytope, chain_polytope
+from trellis.structures.results import Argmax, KBest, LabelPosterior, Transitions, UsedTransitions
 from trellis.structures.structure import (
     PosteriorOptions,
     Structure,
@@ -36,7 +35,6 @@ from trellis.structures.structure import (
     numbers_of,
     refuse_impossible,
 )
-from trellis.structures.transitions import Transitions, UsedTransitions
 
 Index = NDArray[np.int32]
 

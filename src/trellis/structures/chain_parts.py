@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, take_rows
-from trellis.structures.blocks import BlockParts, PlainBlock
+from trellis.structures.flat import BlockParts, PlainBlock
 from trellis.structures.part_set import PartSet
 from trellis.structures.parts import Parts, check_change, check_labels
 

@@ -19,12 +19,10 @@ import numpy as np
 from trellis.data.ragged import FloatArray, IntArray, LabelArray, owners
 from trellis.errors import DataError
 from trellis.structures.branching import best_assignment
-from trellis.structures.elimination import Eliminated, eliminate
+from trellis.structures.elimination import Eliminated, GraphShape, Message, eliminate, leaves_of, shapes_of
 from trellis.structures.flat import FlatScores, kbest_by_forbidding
 from trellis.structures.graph_parts import GraphParts
-from trellis.structures.graph_polytope import graph_polytope
-from trellis.structures.graph_shapes import GraphShape, Message, leaves_of, shapes_of
-from trellis.structures.polytope import Polytope
+from trellis.structures.polytope import Polytope, graph_polytope
 from trellis.structures.results import Argmax, KBest, PartPosterior
 from trellis.structures.structure import check_number_of_samples, expect_scores, numbers_of, refuse_impossible
 

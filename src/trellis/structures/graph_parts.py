@@ -19,8 +19,8 @@ import numpy as np
 
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, owners, take_rows
 from trellis.errors import DataError, check_name
-from trellis.structures.blocks import BlockParts
 from trellis.structures.extremes import parts_never_least, row_extremes, some_rows
+from trellis.structures.flat import BlockParts
 from trellis.structures.part_set import PartSet
 from trellis.structures.parts import check_labels, dense_change
 

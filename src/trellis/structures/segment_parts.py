@@ -27,12 +27,11 @@ import numpy as np
 
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, owners
 from trellis.errors import DataError
-from trellis.structures.blocks import PlainBlock
 from trellis.structures.chain_parts import ChainChange, ChainParts, SequenceParts
 from trellis.structures.extremes import some_rows
-from trellis.structures.part_loss import PartLoss
+from trellis.structures.flat import PlainBlock
 from trellis.structures.part_set import PartSet
-from trellis.structures.parts import check_change, check_labels
+from trellis.structures.parts import PartLoss, check_change, check_labels
 
 if TYPE_CHECKING:
     from trellis.structures.segments import Segments

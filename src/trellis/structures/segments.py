@@ -23,12 +23,10 @@ from trellis.structures.chain_parts import pair_up
 from trellis.structures.kernels import segment_sum
 from trellis.structures.kernels import segments as kernel
 from trellis.structures.kernels.lanes import LANES, with_slack
-from trellis.structures.polytope import Polytope
-from trellis.structures.results import Argmax
+from trellis.structures.polytope import Polytope, segment_polytope
+from trellis.structures.results import Argmax, UsedTransitions
 from trellis.structures.segment_parts import SegmentChange, SegmentParts
-from trellis.structures.segment_polytope import segment_polytope
-from trellis.structures.segment_posterior import Factored, SegmentPosterior
-from trellis.structures.segment_tables import SegmentTables
+from trellis.structures.segment_posterior import Factored, SegmentPosterior, SegmentTables
 from trellis.structures.structure import (
     PosteriorOptions,
     Structure,
@@ -40,7 +38,6 @@ from trellis.structures.structure import (
     numbers_of,
     refuse_impossible,
 )
-from trellis.structures.transitions import UsedTransitions
 
 AT_ONCE = 1000
 """Slots whose sums are taken together."""

@@ -57,7 +57,7 @@ def trained_crf(extractor: Extractor, texts: Sequence[Document]) -> Any:
 
     extractor : its HMM is trained
     """
-    kind, hmm = cast("type[CRF]", MODEL_KINDS[extractor.kind_]), cast(HMM, extractor.ccm_.model_)
+    kind, hmm = cast("type[CRF]", MODEL_KINDS[extractor.kind_]), cast("HMM", extractor.ccm_.model_)
     known = [t.labels is not None and None not in t.labels for t in texts]
     labelled = [t for t, complete in zip(texts, known, strict=True) if complete]
     others = [t for t, complete in zip(texts, known, strict=True) if not complete]

@@ -3,7 +3,7 @@
     score(step) = Σ_{templates k} w[place(source key k of its one segment, target key k of the other, k)]
 
 Each side has a 64-bit key for every segment and template; a key of 0 says that the template has nothing to say there.
-Steps are numbered as in :mod:`trellis.structures.monotone_parts`.
+Steps are numbered as in :mod:`trellis.structures.monotone`.
 """
 
 from __future__ import annotations

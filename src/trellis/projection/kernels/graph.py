@@ -27,7 +27,7 @@ patience: at extreme prices of a corpus' rows there are dozens of them, and it t
 
 def _parts(rows: Rows) -> GraphParts:
     """This module is found by their kind."""
-    return cast(GraphParts, rows.parts)
+    return cast("GraphParts", rows.parts)
 
 
 def takes(rows: Rows) -> bool:

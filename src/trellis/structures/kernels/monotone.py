@@ -1,4 +1,4 @@
-"""Paths of two strings through their points, in steps of up to ``longest`` characters of either (see monotone_parts).
+"""Paths of two strings through their points, in steps of up to ``longest`` characters of either (see Monotone).
 
     any(i, j)  = ⊕_{a, b > 0} any(i − a, j − b) + s  ⊕  ⊕_a open(i − a, j) + s  ⊕  ⊕_b any(i, j − b) + s
     open(i, j) = the same without the steps (0, b)
