@@ -19,7 +19,7 @@ from _small import arguments, scratch_folder
 
 from trellis.apps.align.aligner import THRESHOLD, Aligner
 from trellis.data.bitext import read_two_files
-from trellis.metrics.link_diagnosis import by_frequency, curve_of, precision_at
+from trellis.metrics.alignment import by_frequency, curve_of, precision_at
 from trellis.report.alignment import plot_precision_recall
 from trellis.report.figure import ACCENTS, FAINT, add_legend, new_figure, plain_axes, save_figure
 

@@ -26,7 +26,7 @@ from trellis.data.document import Document
 from trellis.data.voted_files import read_voted
 from trellis.data.wrench import read_wrench_gold
 from trellis.metrics.fields import score_fields
-from trellis.models import vote_prior
+from trellis.models import vote_hmm
 from trellis.models.vote_hmm import VoteHMM
 
 ROWS: dict[str, dict[str, float]] = {
@@ -96,11 +96,11 @@ def rows(corpora: Sequence[weak.Corpus]) -> None:
 
 @contextmanager
 def every_function_in_full() -> Iterator[None]:
-    before, vote_prior.NEAR_DUPLICATE = vote_prior.NEAR_DUPLICATE, 2.0
+    before, vote_hmm.NEAR_DUPLICATE = vote_hmm.NEAR_DUPLICATE, 2.0
     try:
         yield
     finally:
-        vote_prior.NEAR_DUPLICATE = before
+        vote_hmm.NEAR_DUPLICATE = before
 
 
 @contextmanager

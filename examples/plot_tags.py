@@ -17,7 +17,7 @@ from trellis.learn import UEM
 from trellis.models import HMM
 from trellis.projection import project
 from trellis.report.figure import save_figure
-from trellis.report.history import plot_history
+from trellis.report.pages import plot_history
 from trellis.report.posteriors import plot_projection, plot_sentence
 
 LEXICON = {

@@ -74,7 +74,7 @@ def write_samples(folder: Path) -> None:
 
 
 def type_name(kind: Any) -> Any:
-    """A type of Numba in the words of the list (trellis.engine.kernel_list)."""
+    """A type of Numba in the words of the list (trellis.engine.compiling)."""
     from numba import types
 
     if isinstance(kind, types.Literal):

@@ -56,7 +56,7 @@ from trellis.learn.ge import GE as GE
 from trellis.learn.margin.jlis import JLIS as JLIS
 from trellis.learn.margin.latent import LatentSSVM as LatentSSVM
 from trellis.learn.margin.lclr import LCLR as LCLR
-from trellis.learn.margin.mira import MIRA as MIRA
+from trellis.learn.margin.perceptron import MIRA as MIRA
 from trellis.learn.margin.perceptron import Perceptron as Perceptron
 from trellis.learn.margin.ssvm import SSVM as SSVM
 from trellis.learn.multi_view import MultiView as MultiView

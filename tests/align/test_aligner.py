@@ -13,7 +13,7 @@ from trellis.data.bitext import LONGEST, WordCodes, code_pairs, cut_long_pairs
 from trellis.errors import DataError, ModelFileError, NotFittedError, UnknownNameError
 from trellis.metrics.alignment import GoldLinks, score_links
 from trellis.models.alignment import AlignmentModel, PairTable, SentencePairs
-from trellis.models.alignment.known_words import alike_cells, extra_counts
+from trellis.models.alignment.translation import alike_cells, extra_counts
 from trellis.structures.kernels.align_work import ALIKE
 
 pytestmark = pytest.mark.slow

@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.hostile.command import run
-from trellis.metrics.alignment import parse_links, score_links
-from trellis.metrics.link_diagnosis import by_frequency, curve_of, one_to_one, precision_at, translation_entropies
+from trellis.metrics.alignment import (
+    by_frequency,
+    curve_of,
+    one_to_one,
+    parse_links,
+    precision_at,
+    score_links,
+    translation_entropies,
+)
 
 places = st.tuples(st.integers(0, 3), st.integers(0, 3))
 rows = st.lists(

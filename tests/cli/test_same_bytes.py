@@ -15,7 +15,7 @@ from tests.align.toy import toy_text
 from tests.engine.isolating import IsolatingEngine
 from tests.extract.samples import rules_of, write_samples
 from trellis.cli.app import main
-from trellis.engine import choice
+from trellis.engine import threads as engine_threads
 from trellis.engine.dask import DaskEngine
 
 pytestmark = pytest.mark.filterwarnings("ignore::trellis.errors.ConvergenceWarning")
@@ -87,7 +87,7 @@ def test_a_text_on_disk(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_copies_of_everything(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = alone(command)
-    monkeypatch.setitem(choice._clusters, "copy://", IsolatingEngine())
+    monkeypatch.setitem(engine_threads._clusters, "copy://", IsolatingEngine())
     assert written(command, "--engine", "copy://") == expected
 
 
@@ -96,8 +96,8 @@ def cluster() -> Iterator[Any]:
     engine = DaskEngine.local(2)
     address = engine.client.scheduler.address
     yield engine
-    if address in choice._clusters:
-        choice._clusters.pop(address).close()  # else it would look for its scheduler in the background for ever
+    if address in engine_threads._clusters:
+        engine_threads._clusters.pop(address).close()  # else it would look for its scheduler in the background for ever
     engine.close()
 
 

@@ -14,8 +14,17 @@ from pathlib import Path
 import pytest
 
 from trellis.engine import compiling
-from trellis.engine.compiling import CompilePlan, announced, compile_ahead, compile_in_children
-from trellis.engine.kernel_list import FILE, Kernel, KernelList, numba_type, read_kernels
+from trellis.engine.compiling import (
+    FILE,
+    CompilePlan,
+    Kernel,
+    KernelList,
+    announced,
+    compile_ahead,
+    compile_in_children,
+    numba_type,
+    read_kernels,
+)
 from trellis.engine.progress import Progress
 
 pytestmark = pytest.mark.slow
@@ -165,9 +174,9 @@ def fourfold(x):
 """
 LIST = """
 from pathlib import Path
-from trellis.engine import compiling, kernel_list
+from trellis.engine import compiling
 
-listed = kernel_list.read_kernels(Path(__file__).with_name("list.json"))
+listed = compiling.read_kernels(Path(__file__).with_name("list.json"))
 compiling.read_kernels = lambda: listed
 compiling.CHILD = "from toy_list import compiling; compiling.serve()"
 """

@@ -30,8 +30,8 @@ from trellis.constraints import count, few_labels_per, label, shares, transition
 from trellis.data.tokens import tokenise
 from trellis.engine import SerialEngine, ThreadEngine
 from trellis.engine import dask as dask_engine
-from trellis.engine.choice import engine_for
 from trellis.engine.dask import DaskEngine, _Pass
+from trellis.engine.threads import engine_for
 from trellis.errors import DataError, InfeasibleError
 from trellis.learn import CCM, GE, UEM, CoDL, MultiView
 from trellis.models import CRF, HMM, MaxEnt, SemiCRF

@@ -9,8 +9,7 @@ import sys
 import pytest
 
 from tests.hostile.command import run
-from trellis.engine.compiling import CompilePlan, compile_in_children
-from trellis.engine.kernel_list import read_kernels
+from trellis.engine.compiling import CompilePlan, compile_in_children, read_kernels
 
 PEAK = (
     "import resource, subprocess, sys\n"

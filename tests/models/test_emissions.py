@@ -11,7 +11,7 @@ from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn import UEM
 from trellis.models import HMM, load_model
-from trellis.models.emissions import LogLinearEmissions, word_features
+from trellis.models.hmm_words import LogLinearEmissions, word_features
 
 from .corpora import assert_never_falls, em
 

@@ -18,7 +18,7 @@ from trellis.constraints.strength import Kind
 from trellis.data.batch import Batch
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConstraintError, InfeasibleError
-from trellis.projection import Projector, marginals, project
+from trellis.projection import Projector, columns, project
 from trellis.structures import Categorical, CategoricalParts, Chain, ChainParts
 
 LABELS = Vocabulary(["A", "B", "C"], kind="label")
@@ -200,7 +200,7 @@ def test_weights_count_instances_as_often_as_copies_do(seed: int, most: float) -
 
 def test_a_row_in_each_of_many_instances_is_each_ones_own_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """One categorical under one row averages at most two labels: all pairs of them are looked at."""
-    monkeypatch.setattr(marginals, "LARGEST", 0)  # as in a corpus too large for the program over marginals
+    monkeypatch.setattr(columns, "LARGEST", 0)  # as in a corpus too large for the program over marginals
     rng = np.random.default_rng(0)
     n, k = 1000, 4
     score, coefficient = rng.normal(size=(n, k)), rng.normal(size=(n, k))

@@ -12,8 +12,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from trellis.constraints.strength import Kind, Norm
 from trellis.errors import ConstraintError
-from trellis.search.ilp import program_of
-from trellis.search.program import Program
+from trellis.search.ilp import Program, program_of
 from trellis.structures import Categorical
 
 from .problems import CURVED, KINDS, LINEAR, Problem, key_of, problems, rows_over

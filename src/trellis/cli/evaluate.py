@@ -100,7 +100,7 @@ def _alignment(
 ) -> tuple[Rows, Figures]:
     from trellis.data.files import numbered_lines
     from trellis.data.text import words_of
-    from trellis.metrics import link_diagnosis as diagnosis
+    from trellis.metrics import alignment as diagnosis
     from trellis.metrics.alignment import read_links, read_probabilities, score_links
 
     truth, found = read_links(gold), read_probabilities(output)

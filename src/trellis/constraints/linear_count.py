@@ -169,7 +169,7 @@ class Count:
         >>> count("N").like([["a", "b"], ["c"]], [["N", "V"], ["N"]], within=0.1)
         count('N').per('corpus').between(0.6 * count().per('corpus'), 0.7333333333333334 * count().per('corpus'))
         """
-        from trellis.constraints.observed import like_labelled
+        from trellis.constraints.comparison import like_labelled
 
         return like_labelled(self, X, y, within)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from trellis.data import shards
-from trellis.engine.choice import threads_for
+from trellis.engine.threads import threads_for
 
 T = TypeVar("T")
 R = TypeVar("R")

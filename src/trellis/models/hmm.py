@@ -5,7 +5,7 @@
 There is no stop probability: sentences have the lengths they have. M-steps are those of
 :mod:`trellis.models.dirichlet`, so that EM, MAP-EM and variational Bayes (Graça et al. 2009, sec. 4) differ in two
 constructor arguments. ``emissions`` says what stands behind emission[x, y]: a table with a number for each pair, or
-weights of features that words share (:mod:`trellis.models.emissions`). With ``after``, labels depend on what the token
+weights of features that words share (:mod:`trellis.models.hmm_words`). With ``after``, labels depend on what the token
 before says too, of which words are emitted first:
 
     p(y_t | y_{t−1}, c(x_{t−1})) = transition[c, y_{t−1}, y_t]
@@ -31,9 +31,9 @@ from trellis.engine import Engine, Placed
 from trellis.errors import DataError, UnknownNameError
 from trellis.models import dirichlet
 from trellis.models.documentation import documented
-from trellis.models.emissions import WordDescription
 from trellis.models.estimator import generator
 from trellis.models.hmm_parameters import HMMParameters, HMMStatistics
+from trellis.models.hmm_words import WordDescription
 from trellis.models.kernels import counting
 from trellis.models.lbfgs import check_l2
 from trellis.models.lexicon import Forms, TagDictionary, transitions_after

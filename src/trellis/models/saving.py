@@ -47,7 +47,7 @@ _CLASSES = {
     "JLIS": "trellis.learn.margin.jlis",
     "LCLR": "trellis.learn.margin.lclr",
     "LatentSSVM": "trellis.learn.margin.latent",
-    "MIRA": "trellis.learn.margin.mira",
+    "MIRA": "trellis.learn.margin.perceptron",
     "MaxEnt": "trellis.models.maxent",
     "MultiView": "trellis.learn.multi_view",
     "NaiveBayes": "trellis.models.naive_bayes",

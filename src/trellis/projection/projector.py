@@ -24,13 +24,20 @@ from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.engine import Engine, SerialEngine, Shard
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import ConstraintError, ConvergenceWarning
-from trellis.projection.corpus_dual import CorpusDual, CoupledSolution
+from trellis.projection.corpus_dual import (
+    CorpusDual,
+    CoupledSolution,
+    Finish,
+    Finished,
+    ProjectionRequest,
+    evaluate,
+    finish,
+)
 from trellis.projection.diagnosis import refuse_conflict
 from trellis.projection.duals import CorpusProjection, Duals, put
 from trellis.projection.linear import run_linear
 from trellis.projection.local import GroupTable, LocalState, ScaledRows, SolverOptions
 from trellis.projection.shard import PATIENT, ProjectionItem, ShardAnswer, ShardRows
-from trellis.projection.work import Finish, Finished, ProjectionRequest, evaluate, finish
 from trellis.structures.structure import Structure, check_gamma
 
 T = TypeVar("T")

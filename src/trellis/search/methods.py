@@ -11,9 +11,9 @@ from trellis.constraints.violations import first_curved
 from trellis.data.ragged import IntArray
 from trellis.errors import ConstraintError, ConvergenceWarning, DataError, check_name
 from trellis.search import ilp
+from trellis.search.ilp import refuse_curved
 from trellis.search.kernels import kinds_with
 from trellis.search.plan import Plan
-from trellis.search.program import refuse_curved
 from trellis.search.progress import SearchProgress
 
 METHODS = ("auto", "argmax", "beam", "astar", "ilp")

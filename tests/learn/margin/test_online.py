@@ -11,7 +11,7 @@ import pytest
 
 from trellis.errors import DataError
 from trellis.learn.margin import MIRA, Perceptron
-from trellis.learn.margin.mira import hildreth
+from trellis.learn.margin.perceptron import hildreth
 from trellis.models import CRF, HMM, ArcParser
 
 from ..corpora import LABELS, tagged_sentences

@@ -34,15 +34,21 @@ from trellis.constraints.relations import (
 )
 from trellis.constraints.rule import Rule
 from trellis.constraints.rules.conditions import (
+    APPEARS_KEYS,
     EARLIER_KEYS,
+    EVERY,
     LABEL_KEYS,
+    LENGTH_KEYS,
     OBSERVED_KEYS,
+    SIGNS,
+    appears,
     column_values,
     condition_of,
     earlier_label,
+    field_length,
+    field_order,
     joined,
 )
-from trellis.constraints.rules.fields import APPEARS_KEYS, EVERY, LENGTH_KEYS, SIGNS, appears, field_length, field_order
 from trellis.constraints.rules.section import Section
 from trellis.constraints.shares import targets_of
 from trellis.errors import DataError, UnknownNameError

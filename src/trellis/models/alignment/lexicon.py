@@ -7,6 +7,8 @@ Two descriptions, d = 1, 2, are two models of the same alignments y. If both mus
 (agreement as in Ganchev et al. 2010, sec. 5; in closed form, since the two have the same outputs). So a link has the
 geometric mean of both probabilities, inference is that of one model, and each table is updated from the expected counts
 of its own words.
+
+Inference kernels read the probabilities of the links of a batch from one lexicon or from two.
 """
 
 from __future__ import annotations
@@ -24,10 +26,19 @@ from trellis.data.bitext import Bitext, WordCodes
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.shards import shard_bounds
 from trellis.engine import Engine
-from trellis.models.alignment.known_words import extra_counts
+from trellis.models.alignment.kernels import table as kernel
 from trellis.models.alignment.pair_table import Opposite, PairTable, rows_kept
 from trellis.models.alignment.sentence_pairs import SentencePairs
-from trellis.models.alignment.translation import ExtraCounts, Prior, Tables, masses, prior_tables, updated_tables
+from trellis.models.alignment.translation import (
+    ExtraCounts,
+    Prior,
+    Tables,
+    extra_counts,
+    masses,
+    prior_tables,
+    updated_tables,
+)
+from trellis.structures.kernels.align_work import Words
 
 _NOTHING = (np.zeros(0), np.zeros(0)), Tables(*[np.zeros(0, np.float32)] * len(Tables._fields))
 
@@ -164,3 +175,44 @@ class Lexicon:
 def stem_numbers(words: list[str], stems: WordCodes) -> LabelArray:
     """(V + 1,) the stem of each word, −1 at the end for a word without a number; gives out numbers of new stems."""
     return np.array([*(stems[word] for word in words), -1], np.int32)
+
+
+def words_of_one(lexicon: Lexicon, b: SentencePairs) -> tuple[Words, Words]:
+    """Probabilities of the links of both directions, from one table."""
+    t, none = lexicon.tables, np.zeros(0)
+    entries, cells = lexicon.table.number(b)
+    # A small table of their own, which fits into the cache, and an entry that kernels read where there is none.
+    pair = np.zeros((len(entries) + 1, 2), np.float32)
+    np.take(t.pair, entries, axis=0, out=pair[:-1])
+    return (
+        Words(none, none, pair, 0, cells, b.target, b.source, t.null1, t.unseen1, t.alike1),
+        Words(none, none, pair, 1, cells, b.source, b.target, t.null2, t.unseen2, t.alike2),
+    )
+
+
+def words_of_two(words: tuple[Lexicon, SentencePairs], stems: tuple[Lexicon, SentencePairs]) -> tuple[Words, Words]:
+    """The same as geometric means of two tables: an entry for every link, and for every word.
+
+    words, stems : each a lexicon and the batch in its codes
+    """
+    b = words[1]
+    given: list[Any] = []
+    null1, null2 = np.ones(len(b.target) + 1, np.float32), np.ones(len(b.source) + 1, np.float32)
+    for lexicon, own in (words, stems):
+        t, source, target = lexicon.tables, np.maximum(own.source, -1), np.maximum(own.target, -1)
+        entries, cells = lexicon.table.number(own)
+        own.hold_cells(cells)
+        pair = np.ones((len(entries) + 1, 2), np.float32)
+        np.take(t.pair, entries, axis=0, out=pair[:-1])
+        unseen1, unseen2 = (t.unseen1[source], t.alike1[source]), (t.unseen2[target], t.alike2[target])
+        given += [cells, np.sqrt(pair), np.sqrt(np.stack(unseen1)), np.sqrt(np.stack(unseen2))]
+        null1[:-1] *= np.sqrt(t.null1[target])
+        null2[:-1] *= np.sqrt(t.null2[source])
+    table = np.empty((b.n_slots + 1, 2), np.float32)
+    kernel.products(*given, b.source_offsets, b.target_offsets, table)
+    cells, none = np.arange(b.n_slots, dtype=np.int32), np.zeros(0)
+    sides = [np.arange(len(side), dtype=np.int32) for side in (b.source, b.target)]
+    return (
+        Words(none, none, table, 0, cells, sides[1], sides[0], null1, null2, null2),
+        Words(none, none, table, 1, cells, sides[0], sides[1], null2, null1, null1),
+    )

@@ -24,15 +24,13 @@ from trellis.data.storage import Storage
 from trellis.data.vocabulary import Vocabulary
 from trellis.data.weights import check_sample_weight
 from trellis.engine import Engine, Placed, SerialEngine
-from trellis.engine.memory import give_back_memory
+from trellis.engine.local import give_back_memory
 from trellis.errors import DataError, check_name
-from trellis.models.alignment.known_words import alike_cells
-from trellis.models.alignment.lexicon import Lexicon, stem_numbers
-from trellis.models.alignment.lookup import words_of_one, words_of_two
+from trellis.models.alignment.lexicon import Lexicon, stem_numbers, words_of_one, words_of_two
 from trellis.models.alignment.places import WINDOW, Places, model1_moves
 from trellis.models.alignment.sentence_pairs import SentencePairs
 from trellis.models.alignment.statistics import AlignmentStatistics, ShardCounts
-from trellis.models.alignment.translation import ExtraCounts, Tables
+from trellis.models.alignment.translation import ExtraCounts, Tables, alike_cells
 from trellis.models.saving import SavedEstimator
 from trellis.structures import Alignment, Joint, JointParts, JointPosterior
 from trellis.structures.kernels.align_work import Moves
