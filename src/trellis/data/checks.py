@@ -1,4 +1,4 @@
-"""Checks of arguments: lists of instances, lists of labels, pairs, whole numbers.
+"""Checks of arguments: lists of instances, of labels, of weights; pairs, whole numbers.
 
 A wrong argument is a :class:`~trellis.errors.DataError` that says what was expected and what was found.
 """
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from trellis.data.ragged import FloatArray
 from trellis.errors import DataError
 
 SIDES = (("source", "target"), ("left", "right"))
@@ -134,3 +135,31 @@ def check_flag(name: str, value: Any) -> bool:
 def is_whole(value: Any) -> bool:
     """Whether a value is a whole number, Python's or NumPy's, and not a truth value."""
     return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def check_sample_weight(weights: Any, n: int) -> FloatArray:
+    """(n,): one finite, non-negative number for each of n instances; None: 1 for all; a number: that one for all.
+
+    >>> check_sample_weight(None, 2).tolist(), check_sample_weight([0.5, 2], 2).tolist()
+    ([1.0, 1.0], [0.5, 2.0])
+    """
+    if weights is None:
+        return np.ones(n)
+    try:
+        given = np.asarray(weights)
+        checked = np.ascontiguousarray(given, dtype=np.float64) if given.dtype.kind in "biufO" else None
+    except (TypeError, ValueError):
+        checked = None
+    if checked is None:
+        raise DataError(f"sample_weight must be a list of numbers, one for each of {n} instances")
+    if np.ndim(given) == 0:
+        checked = np.full(n, checked.item())
+    if checked.shape != (n,):
+        found = f"{len(checked)}" if checked.ndim == 1 else f"an array of shape {checked.shape}"
+        raise DataError(f"sample_weight must be 1D with one number for each of {n} instances, but got {found}")
+    wrong = np.flatnonzero(~((checked >= 0) & np.isfinite(checked)))
+    if len(wrong):
+        raise DataError(
+            f"sample_weight must be finite and not negative, but instance {wrong[0]} has {checked[wrong[0]]:g}"
+        )
+    return checked

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, Rule, count
 from trellis.constraints.expression import Written, read_constraints, write_constraints
+from trellis.data.batch import ViewBatch
 from trellis.data.files import FilePath
-from trellis.data.views import ViewBatch
 from trellis.engine import engine_for, place_batch, threads_for
 from trellis.errors import DataError, check_name
 from trellis.learn.agreement import AgreedInference, AgreementStep, AgreeShard

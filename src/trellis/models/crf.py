@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 
 from trellis.data.arrays import ArrayOf, check_arrays
 from trellis.data.batch import Batch, Column
-from trellis.data.checks import check_label_lists
+from trellis.data.checks import check_label_lists, check_sample_weight
 from trellis.data.corpus import Corpus
 from trellis.data.files import FilePath
 from trellis.data.on_demand import OnDemand
 from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.data.weights import check_sample_weight
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError
 from trellis.models.crf_objective import CRFStatistics, WeightLayout, features_of

@@ -22,10 +22,10 @@ from scipy import sparse
 
 from trellis.constraints.relation_rows import ENTITY, RELATION, opposite_pairs
 from trellis.data.batch import Batch, Column
+from trellis.data.checks import check_sample_weight
 from trellis.data.document import Document
 from trellis.data.ragged import IntArray, offsets_of, owners
 from trellis.data.vocabulary import Vocabulary
-from trellis.data.weights import check_sample_weight
 from trellis.structures import Factors, Variables, factors_over
 
 OUTSIDE = "<>"

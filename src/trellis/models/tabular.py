@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from trellis.data.arrays import ArrayOf, check_arrays
 from trellis.data.batch import UNKNOWN, Batch
-from trellis.data.checks import is_list, is_whole
+from trellis.data.checks import check_sample_weight, is_list, is_whole
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.data.weights import check_sample_weight
 from trellis.engine import threads_for
 from trellis.errors import DataError, DataTypeError
 from trellis.models.inference import Constraints, Inference

@@ -21,10 +21,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from trellis.data.batch import Batch, Column
-from trellis.data.checks import check_list, is_list, is_whole
+from trellis.data.checks import check_list, check_sample_weight, is_list, is_whole
 from trellis.data.ragged import FloatArray, IntArray, LabelArray, offsets_of
 from trellis.data.vocabulary import Vocabulary
-from trellis.data.weights import check_sample_weight
 from trellis.engine import Piece, Shard, threads_for
 from trellis.engine.engine import Work
 from trellis.errors import DataError

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.arrays import split_arrays
+from trellis.data.batch import ViewBatch
 from trellis.data.ragged import FloatArray, IntArray
-from trellis.data.views import ViewBatch
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine, Piece, Placed
 from trellis.engine.engine import Work

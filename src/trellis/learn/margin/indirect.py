@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from trellis.data.checks import check_list
+from trellis.data.checks import check_list, check_sample_weight
 from trellis.data.ragged import FloatArray, IntArray
-from trellis.data.weights import check_sample_weight
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.margin.cutting_plane import Weights

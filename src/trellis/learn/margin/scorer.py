@@ -2,10 +2,19 @@
 
     score(x, h) = w · Φ(x, h),      h in H(x)
 
-A *scorer* is any model with the members below; every :class:`~trellis.models.log_linear.LogLinearModel` is one (CRF,
-MaxEnt, ArcParser). Nothing else is known of it: instances are a batch, outputs have the form of its structure, what an
-output is made of are part numbers. Loss-augmented inference is ``argmax`` of the scores after ``add`` of the loss over
-parts, constraints go through :mod:`trellis.search`.
+A *scorer* is any model that is linear in its weights: :class:`~trellis.models.log_linear.LogLinearModel` is one (CRF,
+MaxEnt, ArcParser). It has ``weights_`` and ``label_names_``, and
+
+    encode(X, y, weights, fit=False)    instances as a batch; with ``fit`` features are learned and the weights are 0
+    parts(batch), scores(batch)         as every model;  reset, parameters {"weights": weights_}, set_parameters
+    phi(batch, outputs)                 sparse rows (n_instances, n_weights):  scores.score(outputs) = phi · weights_
+    decode(batch, outputs)              outputs by name, one per instance
+    sizes(batch)                        optional: κ(x), where features do not grow with the lengths of the batch
+    weight_bounds()                     optional: least and largest value of each weight, which cutting planes keep to
+
+A batch has ``offsets``, ``weights``, ``labels`` in the form of the structure, ``first``, ``instances(start, stop)`` and
+``take(numbers)``; outputs have the form of the structure. Loss-augmented inference is ``argmax`` of the scores after
+``add`` of the loss over parts, constraints go through :mod:`trellis.search`.
 
 What learners do with it:
 
@@ -23,71 +32,12 @@ LCLR and JLIS start from the weights that a fitted model brings (``start="model"
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from trellis.data.ragged import FloatArray
-from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError
-from trellis.structures import Parts, Structure
-
-
-class Instances(Protocol):
-    """A batch as learners see it: :class:`~trellis.data.batch.Batch` is one.
-
-    offsets : (n + 1,) sizes of the instances, by which shards are cut and which κ(x) is by default
-    weights : (n,);  labels : the outputs given, in the form of the structure, −1 where a label is not known
-    first : the number of the first instance in the corpus, for messages
-    """
-
-    offsets: Any
-    weights: FloatArray
-    labels: Any
-    first: int
-
-    def __len__(self) -> int: ...
-    def instances(self, start: int, stop: int) -> Any:
-        """Instances start..stop−1."""
-        ...
-
-    def take(self, numbers: Any) -> Any:
-        """The instances with these numbers, in this order."""
-        ...
-
-
-class Scorer(Protocol):
-    """A model that is linear in its weights.
-
-    ``phi`` and ``scores`` must agree: scores(batch).score(outputs) = phi(batch, outputs) · weights_, instance by
-    instance (up to rounding). A model may have a method ``sizes(batch)``, κ(x) of each instance (n,), where the
-    lengths of the batch are not what features grow with; ``weight_bounds()``, the least and the largest value of each
-    weight, which cutting planes keep to; and ``bare()``, itself without what a worker does not need.
-    """
-
-    weights_: FloatArray
-    label_names_: Vocabulary
-
-    def encode(self, X: Any, y: Any = None, weights: Any = None, fit: bool = False) -> Any:
-        """Instances as a batch; with ``fit`` features are learned from X and the weights are 0."""
-        ...
-
-    def parts(self, batch: Any) -> Parts: ...
-    def scores(self, batch: Any) -> Structure: ...
-    def phi(self, batch: Any, outputs: Any) -> Any:
-        """Sparse rows (n_instances, n_weights), scipy CSR."""
-        ...
-
-    def decode(self, batch: Any, outputs: Any) -> Any:
-        """Outputs by name, one per instance."""
-        ...
-
-    def reset(self) -> None: ...
-    def parameters(self) -> dict[str, FloatArray]:
-        """{"weights": weights_}."""
-        ...
-
-    def set_parameters(self, parameters: dict[str, Any]) -> None: ...
 
 
 def sizes_of(model: Any, batch: Any) -> FloatArray:

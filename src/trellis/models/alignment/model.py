@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 
 from trellis.data.arrays import ArrayOf, check_arrays
 from trellis.data.bitext import Bitext, WordCodes, code_pairs, each_pair
-from trellis.data.checks import is_list
+from trellis.data.checks import check_sample_weight, is_list
 from trellis.data.ragged import FloatArray, LabelArray
 from trellis.data.storage import Storage
 from trellis.data.vocabulary import Vocabulary
-from trellis.data.weights import check_sample_weight
 from trellis.engine import Engine, Placed, SerialEngine
 from trellis.engine.local import give_back_memory
 from trellis.errors import DataError, check_name

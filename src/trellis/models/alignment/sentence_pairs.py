@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.bitext import Bitext
+from trellis.data.checks import check_sample_weight
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, offsets_of, take_rows
-from trellis.data.weights import check_sample_weight
 from trellis.structures import AlignmentParts, JointParts
 
 

@@ -33,10 +33,9 @@ from scipy import sparse
 
 from trellis.data.arrays import ArrayOf, check_arrays
 from trellis.data.batch import Batch
-from trellis.data.checks import check_list, sides_of
+from trellis.data.checks import check_list, check_sample_weight, sides_of
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
 from trellis.data.vocabulary import Vocabulary
-from trellis.data.weights import check_sample_weight
 from trellis.errors import DataError
 from trellis.models.matching.pair_model import Pair, PairBatch, PairModel
 from trellis.models.matching.word_pairs import LIKENESS, Commonness, Named, PairDescription, Relations, SentenceGraph

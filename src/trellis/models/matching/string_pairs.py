@@ -24,8 +24,8 @@ from scipy import sparse
 
 from trellis.data.arrays import ArrayOf, check_arrays
 from trellis.data.batch import Batch
+from trellis.data.checks import check_sample_weight
 from trellis.data.ragged import FloatArray, IntArray, offsets_of
-from trellis.data.weights import check_sample_weight
 from trellis.errors import DataError
 from trellis.models.arc_keys import key_of
 from trellis.models.kernels import segment_features as kernel

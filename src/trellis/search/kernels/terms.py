@@ -144,15 +144,6 @@ def place_entries(start, part, coefficient, first_row, n_node, K, at, row, befor
 
 
 @njit(nogil=True, cache=True)
-def excess_of(value, bound, equality):
-    """(φ − b)⁺, or |φ − b|."""
-    over = value - bound
-    if equality:
-        return abs(over)
-    return max(over, 0.0)
-
-
-@njit(nogil=True, cache=True)
 def price_of_term(excess, pricing, amount, tolerance):
     """Price of one term: excess (n,) of its rows."""
     added, squares, largest = 0.0, 0.0, 0.0
