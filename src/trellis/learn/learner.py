@@ -134,9 +134,9 @@ class Learner(SavedEstimator):
         """
         return self._inference(self._encoded(X), constrained, transductive)
 
-    def predict(self, X: Any, *, constrained: bool = True) -> Any:
-        """The best output of each instance, by name; with ``constrained=False`` constraints are left out."""
-        return self.infer(X, constrained=constrained).labels
+    def predict(self, X: Any, *, constrained: bool = True, transductive: bool = False) -> Any:
+        """The best output of each instance, by name; the arguments are those of :meth:`infer`."""
+        return self.infer(X, constrained=constrained, transductive=transductive).labels
 
     def score(self, X: Any, y: Any = None, *, constrained: bool = True) -> float:
         """Share of the known labels that ``predict`` gives."""
@@ -146,7 +146,7 @@ class Learner(SavedEstimator):
         """How much the result of :meth:`infer` violates each constraint.
 
         Of learners that project, the share of its rows that the posterior violates (by more than the tolerance); of
-        those that search, the excess of the outputs per token.
+        those that search, the excess of the outputs per token, and for constraints over the corpus the excess itself.
         """
         return self.infer(X, constrained=constrained, transductive=transductive).violations
 

@@ -24,10 +24,10 @@ from trellis.constraints.penalties import (
     check_constraints,
     count_violations,
     is_learned,
+    loosened,
     priced,
-    soft_rows,
     with_penalties,
-)
+)  # fmt: skip
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import BoolArray, FloatArray
 from trellis.engine import Engine, Piece, place_batch, shards_of
@@ -373,10 +373,18 @@ class SearchedInference(ProjectedInference):
 
     @cached_property
     def violations(self) -> dict[str, float]:
-        """How often the outputs violate each constraint, per token."""
-        rows = soft_rows(self.watched, self.unlabelled, self.model.label_names_, self.model.parts(self.batch))
-        seen = count_violations(rows, self.unlabelled.with_labels(self.outputs))
-        return dict(zip(seen.names, (seen.excess / max(seen.n_slots, 1.0)).tolist(), strict=True))
+        """Excess of the outputs over each constraint per token; of constraints over the corpus, the excess itself."""
+        batch, outputs = self.unlabelled, self.outputs
+        rows = loosened(self.watched, batch, self.model.label_names_, self.model.parts(batch)).canonical()
+        seen, coupling = (
+            count_violations(replace(rows.local(), sparsity=()), batch.with_labels(outputs)),
+            rows.coupling(),
+        )
+        over = coupling.excess(coupling.weighted(batch.weights).evaluate(outputs))
+        excess = seen.excess / max(seen.n_slots, 1.0) + np.bincount(
+            coupling.constraint, over, minlength=len(rows.names)
+        )
+        return dict(zip(seen.names, excess.tolist(), strict=True))
 
 
 @dataclass(frozen=True)
