@@ -106,6 +106,14 @@ def count_violations(rows: Rows, batch: Batch) -> Violations:
     return Violations(rows.names, excess, places, float(batch.weights @ batch.lengths))
 
 
+def excess_by_name(rows: Rows, batch: Batch) -> dict[str, float]:
+    """Excess of the labels of a batch over each constraint: per token; of constraints over the corpus, the whole."""
+    inside, coupling = count_violations(replace(rows.local(), sparsity=()), batch), rows.coupling()
+    over = coupling.excess(coupling.weighted(batch.weights).evaluate(batch.labels))
+    in_all = np.bincount(coupling.constraint, over, minlength=len(rows.names))
+    return dict(zip(rows.names, (inside.excess / max(inside.n_slots, 1.0) + in_all).tolist(), strict=True))
+
+
 def soft_rows(constraints: Sequence[Constraint | Rule], batch: Batch, labels: Vocabulary, parts: Parts) -> Rows:
     """Rows inside the instances of a batch as if all of them could be violated: none becomes forbidden parts."""
     return _inside(loosened(constraints, batch, labels, parts))

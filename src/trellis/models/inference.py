@@ -22,12 +22,12 @@ import numpy as np
 from trellis.constraints import Constraint, Rule
 from trellis.constraints.penalties import (
     check_constraints,
-    count_violations,
+    excess_by_name,
     is_learned,
     loosened,
     priced,
     with_penalties,
-)  # fmt: skip
+)
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import BoolArray, FloatArray
 from trellis.engine import Engine, Piece, place_batch, shards_of
@@ -374,17 +374,8 @@ class SearchedInference(ProjectedInference):
     @cached_property
     def violations(self) -> dict[str, float]:
         """Excess of the outputs over each constraint per token; of constraints over the corpus, the excess itself."""
-        batch, outputs = self.unlabelled, self.outputs
-        rows = loosened(self.watched, batch, self.model.label_names_, self.model.parts(batch)).canonical()
-        seen, coupling = (
-            count_violations(replace(rows.local(), sparsity=()), batch.with_labels(outputs)),
-            rows.coupling(),
-        )
-        over = coupling.excess(coupling.weighted(batch.weights).evaluate(outputs))
-        excess = seen.excess / max(seen.n_slots, 1.0) + np.bincount(
-            coupling.constraint, over, minlength=len(rows.names)
-        )
-        return dict(zip(seen.names, excess.tolist(), strict=True))
+        rows = loosened(self.watched, self.unlabelled, self.model.label_names_, self.model.parts(self.batch))
+        return excess_by_name(rows.canonical(), self.unlabelled.with_labels(self.outputs))
 
 
 @dataclass(frozen=True)

@@ -158,9 +158,9 @@ def _refuse_what_has_no_price(coupling: Rows, rows: Rows) -> None:
     if len(soft) or rows.sparsity:
         name = rows.names[int(coupling.constraint[soft[0]])] if len(soft) else rows.sparsity[0].name
         raise ConstraintError(
-            f"constraint {name!r} spans several instances and is not a hard count, the only kind that a search can enforce "
-            "over a corpus: make it hard, count per sentence, or learn with UEM (method 'pr' or 'uem' of CCM, or on the "
-            "command line), which projects"
+            f"constraint {name!r} spans several instances and is not a hard count, the only kind that a search can "
+            "enforce over a corpus: make it hard, count per sentence, or learn with UEM (method 'pr' or 'uem' of CCM, "
+            "or on the command line), which projects"
         )
 
 

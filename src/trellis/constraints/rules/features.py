@@ -1,4 +1,4 @@
-"""Features declared in a rules file: patterns of words, and lists of words and phrases.
+"""Features declared in a rules file: patterns of words, lists of words and phrases, and dictionaries in files.
 
 [features]
 month = '^(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)'      a text: a regular expression, looked for in a word
@@ -15,7 +15,7 @@ from functools import cached_property
 from trellis.constraints.condition import Matches, word
 from trellis.constraints.rules.section import Section
 from trellis.data.tokens import Tokeniser
-from trellis.errors import ConstraintError
+from trellis.errors import ConstraintError, DataError, UnknownNameError
 
 
 @dataclass(frozen=True)
@@ -85,3 +85,22 @@ def _matches(section: Section, key: str) -> Matches:
         return Matches(word, section.text(key), ignore_case=True)
     except ConstraintError as error:
         section.fail(str(error), key)
+
+
+def dictionary_file(section: Section) -> dict[str, list[str]]:
+    """Lines "word<TAB>LABEL LABEL ...", in a file beside the rules."""
+    path, entries = section.files.path(section.text("dictionary")), dict[str, list[str]]()
+    for number, line in section.files.lines(section.text("dictionary")):
+        if not line.strip():
+            continue
+        entry, tab, names = line.partition("\t")
+        if not tab or not entry or not names.split():
+            message = "a line of a dictionary is a word, a tab, and labels with spaces between them"
+            raise DataError(message, path=path, line=number)
+        for name in names.split():
+            if section.labels is not None and name not in section.labels:
+                raise UnknownNameError("label", name, section.labels, path=path, line=number)
+        entries.setdefault(entry, []).extend(names.split())
+    if not entries:
+        section.fail(f"the dictionary {path} has no entries", "dictionary")
+    return entries

@@ -49,9 +49,9 @@ from trellis.constraints.rules.conditions import (
     field_order,
     joined,
 )
+from trellis.constraints.rules.features import dictionary_file
 from trellis.constraints.rules.section import Section
 from trellis.constraints.shares import targets_of
-from trellis.errors import DataError, UnknownNameError
 
 STRENGTH_KEYS = ("strength", "slack", "penalty", "norm", "norm_over")
 BOUND_KEYS = ("at_least", "at_most", "exactly", "between")
@@ -154,30 +154,11 @@ def _transitions(section: Section) -> Constraint:
 def _dictionary(section: Section) -> Constraint:
     fold = section.flag("ignore_case")
     if isinstance(section.values["dictionary"], str):
-        return dictionary(_dictionary_file(section), ignore_case=fold).constraint()
+        return dictionary(dictionary_file(section), ignore_case=fold).constraint()
     inner = section.inner("dictionary")
     if not inner.values:
         section.fail("the dictionary has no entries", "dictionary")
     return dictionary({entry: inner.label_names(entry) for entry in inner.values}, ignore_case=fold).constraint()
-
-
-def _dictionary_file(section: Section) -> dict[str, list[str]]:
-    """Lines "word<TAB>LABEL LABEL ...", in a file beside the rules."""
-    path, entries = section.files.path(section.text("dictionary")), dict[str, list[str]]()
-    for number, line in section.files.lines(section.text("dictionary")):
-        if not line.strip():
-            continue
-        entry, tab, names = line.partition("\t")
-        if not tab or not entry or not names.split():
-            message = "a line of a dictionary is a word, a tab, and labels with spaces between them"
-            raise DataError(message, path=path, line=number)
-        for name in names.split():
-            if section.labels is not None and name not in section.labels:
-                raise UnknownNameError("label", name, section.labels, path=path, line=number)
-        entries.setdefault(entry, []).extend(names.split())
-    if not entries:
-        section.fail(f"the dictionary {path} has no entries", "dictionary")
-    return entries
 
 
 def _targets(section: Section) -> list[Constraint]:

@@ -103,9 +103,10 @@ class LCLR(IndirectLearner):
         super()._check_settings(dev)
         self._check_names(method=METHODS)
 
-    def predict(self, X: Any, *, constrained: bool = True) -> IntArray:
+    def predict(self, X: Any, *, constrained: bool = True, transductive: bool = False) -> IntArray:
         """The answers, −1 or +1."""
-        return np.where(self.decision_function(X, constrained=constrained) >= 0.0, 1, -1)
+        found = self.infer(X, constrained=constrained, transductive=transductive)
+        return np.where(self.answers(found) >= 0.0, 1, -1)
 
     def score(self, X: Any, y: Any = None, *, constrained: bool = True) -> float:
         """Share of the answers that ``predict`` gives."""
