@@ -125,7 +125,7 @@ class Batch:
         words: Vocabulary | None = None,
         weights: Sequence[float] | None = None,
     ) -> Batch:
-        """Sentences of words, a label a word where known (None: not known)."""
+        """From sentences of words, with a label for each word, or None if unknown."""
         offsets = offsets_of(map(len, sentences))
         flat = [word for sentence in sentences for word in sentence]
         return cls(
@@ -176,7 +176,7 @@ class Batch:
         return bool(np.any(self.labels >= 0))
 
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What ``make`` gives, made once for this batch; a copy or a pickle of the batch makes it anew."""
+        """The value of ``make``, computed once for this batch; copies and pickles of the batch compute it again."""
         memo: dict[Hashable, Any] = self.__dict__.setdefault("_memo", {})
         if key not in memo:
             memo[key] = make()

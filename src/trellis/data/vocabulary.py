@@ -77,7 +77,7 @@ class Vocabulary:
         return f"Vocabulary({len(self)} {self.kind}s)"
 
     def number(self, name: str) -> int:
-        """The number of one name, of the unknown one if there is such, else an error with near matches."""
+        """The number of a name. An unknown name gets that of ``unknown``, or raises an error with similar names."""
         found = self._number.get(name)
         if found is not None:
             return found

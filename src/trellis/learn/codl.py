@@ -96,8 +96,8 @@ class CoDL(SearchingLearner):
     verbose: bool = False
 
     def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, dev: Dev = None, resume: bool = False) -> Self:
-        """Train a model like the one given; the score on ``dev`` = (X, y) of each round goes into the history and
-        changes nothing else."""
+        """Train a model like the one given; the score on ``dev`` = (X, y) of each round is recorded in the
+        history and has no other effect."""
         self._check_types()
         self._check_settings(dev)
         compile_ahead("train-codl")

@@ -146,7 +146,7 @@ class MultiView(ProjectedLearner):
         """Train models like the ones given.
 
         X : a list of the instances as each view sees them (the same text for two taggers with different features)
-        y : labels, None where unknown; with ``maps`` a list of such labels, one a view
+        y : labels, None where unknown; with ``maps`` a list of such labels for each view
         """
         self._check_types()
         self._check_settings()
@@ -228,7 +228,7 @@ class MultiView(ProjectedLearner):
         decoding: str = "viterbi",
         transductive: bool = False,
     ) -> Any:
-        """Labels by name: those that the views agree on (with ``maps`` a list, one a view), or of one view alone.
+        """Labels that the views agree on (with ``maps``, a list for each view), or those of one view.
 
         by : "agreement", or the number of a view
         """
@@ -245,7 +245,7 @@ class MultiView(ProjectedLearner):
     def score(
         self, X: Any, y: Any = None, *, by: int | str = AGREEMENT, constrained: bool = True, decoding: str = "viterbi"
     ) -> float:
-        """Share of the known labels that :meth:`predict` gives; with ``maps``, over all views."""
+        """Accuracy of :meth:`predict` over the known labels; with ``maps``, over all views."""
         view = self._view(by)
         if view is None:
             return super().score(X, y, constrained=constrained, decoding=decoding)

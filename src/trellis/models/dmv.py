@@ -155,7 +155,7 @@ class DMV(TreeModel):
         return Trees(parts.offsets, arc, nearest=np.zeros(len(arc)), first=batch.first)
 
     def collect(self, batch: Batch, q: TreePosterior) -> DMVStatistics:
-        """Expected counts of roots, of children, and of going on and stopping."""
+        """Expected counts of roots, children, and decisions to continue or stop."""
         if q.near is None:
             raise DataError(
                 "the posterior of a DMV must know nearest dependents: ask its own scores, or a change of them"

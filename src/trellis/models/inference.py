@@ -62,7 +62,7 @@ class BestOutputs:
 class Inference:
     """Result of ``infer``: best outputs, labels, probabilities, violations and certificates of new instances.
 
-    Every result is computed when it is first asked for, and kept. ``predict`` and ``predict_proba`` are views of it.
+    Every result is computed on first access and cached. ``predict`` and ``predict_proba`` are views of it.
 
     Parameters
     ----------

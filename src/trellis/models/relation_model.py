@@ -300,7 +300,7 @@ class RelationModel(SavedEstimator):
             side.set_parameters({"weights": parameters[kind]})
 
     def fit(self, X: Iterable[Document], y: Any = None) -> Self:
-        """Supervised training on the sentences of which everything is known."""
+        """Supervised training on the fully labelled sentences."""
         self._check_types()
         from trellis.engine import SerialEngine, place_batch
 

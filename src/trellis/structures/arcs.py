@@ -194,7 +194,7 @@ class Arcs(FlatScores):
         return self._over(np.where(given, -np.inf, self.arc))
 
     def marginal_argmax(self, q: TreePosterior) -> LabelArray:
-        """The trees with the most arcs that are right, in expectation under q."""
+        """The trees with the largest expected number of correct arcs under q."""
         best = self._over(np.where(self.arc > -np.inf, q.marginal, -np.inf))
         return np.asarray(best.argmax().outputs, dtype=np.int32)
 

@@ -180,14 +180,14 @@ class Aggregator(SavedEstimator):
     def infer(self, X: Iterable[Any], *, transductive: bool = False) -> Inference:
         """Inference on texts with votes: labels, marginals, ...
 
-        transductive : whether rules that count over all texts hold over these; by default, they are left out
+        transductive : whether to enforce rules over the corpus on these texts; by default, they are left out
         """
         texts = self._seen(X)
         batch = self.model_.encode(texts)
         return self.learner_.infer(batch, transductive=transductive).compute(OUTPUTS, POSTERIORS)
 
     def predict(self, X: Iterable[Any], *, transductive: bool = False) -> list[list[str]]:
-        """A label for every token of texts with votes, new ones as a rule; those of training are in ``labels_``."""
+        """Labels of every token of (new) texts with votes; ``labels_`` has those of the training texts."""
         found: list[list[str]] = self.infer(X, transductive=transductive).labels
         return found
 
@@ -197,7 +197,7 @@ class Aggregator(SavedEstimator):
         return found
 
     def score(self, X: Iterable[Any], y: Sequence[Sequence[str]]) -> float:
-        """Share of the tokens that get the label they have in ``y``."""
+        """Token accuracy: share of the tokens whose predicted label is that in ``y``."""
         texts = self._seen(X)
         return self.learner_.score(texts, y)
 

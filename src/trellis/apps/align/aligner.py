@@ -171,7 +171,7 @@ class Aligner(SavedEstimator):
     ) -> Self:
         """Train on pairs of sentences (strings of words, or lists of them).
 
-        hints : for each pair, links (i, j) that a person or another aligner gave
+        hints : known links (i, j) of each pair, from a person or another aligner
         """
         self._check_types()
         self._train(X, hints)
@@ -184,7 +184,7 @@ class Aligner(SavedEstimator):
         hints: Sequence[Sequence[Hint]] | None = None,
         tune: Sequence[GoldLinks] = (),
     ) -> Iterator[Links]:
-        """Train at once, then give the links of each training pair, in order: what ``align`` gives, in less time.
+        """Train, then yield the links of each training pair in order: those of ``align``, in less time.
 
         tune : gold links of the first pairs, on which the threshold is chosen
         """
@@ -259,7 +259,7 @@ class Aligner(SavedEstimator):
     def align_stream(
         self, pairs: Iterable[tuple[Text, Text]], *, hints: Sequence[Sequence[Hint]] | None = None
     ) -> Iterator[Links]:
-        """The same one after the other, holding a few thousand pairs at a time."""
+        """The same as :meth:`align`, one pair after the other, with a few thousand pairs in memory at a time."""
         self._check_settings()
         hints = None if hints is None else check_links(hints)
         compile_ahead("align-model")
@@ -272,9 +272,9 @@ class Aligner(SavedEstimator):
             done += len(chunk)
 
     def posteriors(self, pairs: Iterable[tuple[Text, Text]]) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
-        """Of each pair the link posteriors (I, J) of both directions under the decoding constraints.
+        """Link posteriors (I, J) of both directions for each pair, under the decoding constraints.
 
-        A pair with more than 256 words on a side is aligned in pieces; links between different ones have posterior 0.
+        A pair with more than 256 words on a side is aligned in pieces; links between pieces have posterior 0.
         """
         bitext, batch = self._model().look_up(list(each_pair(pairs)))
         placed = self._placed(batch)
@@ -283,8 +283,8 @@ class Aligner(SavedEstimator):
     def score_pairs(self, pairs: Iterable[tuple[Text, Text]]) -> FloatArray:
         """(n, 2) log-likelihood per word of each pair: of the target given the source, and of the source given it.
 
-        Both are of the model alone, without constraints: pairs that are no translations have low ones. A pair with an
-        empty side has −inf.
+        These are scores of the model without constraints; pairs that are not translations have low ones. A pair with
+        an empty side has −inf.
         """
         found = [np.zeros((0, 2))]
         for chunk in chunks_of(pairs):
@@ -294,7 +294,7 @@ class Aligner(SavedEstimator):
         return np.concatenate(found)
 
     def tune_threshold(self, pairs: Iterable[tuple[Text, Text]], gold: Sequence[GoldLinks]) -> float:
-        """Set ``threshold_`` to the one with the least AER on a small gold set, and return it."""
+        """Set ``threshold_`` to the one with the lowest AER on a small gold set, and return it."""
         rows = []
         for ahead, back in self.posteriors(pairs):
             mean = 0.5 * (ahead.astype(np.float64) + back)
@@ -323,7 +323,7 @@ class Aligner(SavedEstimator):
 
     @classmethod
     def load(cls, path: FilePath, **overrides: Any) -> Self:
-        """The aligner of a file; parameters that concern decoding or threads may be given anew."""
+        """Load an aligner; parameters of decoding and threads may be passed again."""
         aligner = super().load(path, **overrides)
         if "threshold" in overrides:
             aligner.threshold_ = THRESHOLD if aligner.threshold is None else aligner.threshold

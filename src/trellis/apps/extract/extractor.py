@@ -202,8 +202,8 @@ class Extractor(SavedEstimator):
     ) -> Self:
         """Learn from texts (strings, lists of tokens, or texts that were read with their labels).
 
-        y : labels of the tokens of each text, None where none is known, or of a single token
-        unlabelled : more texts, which may come one by one;  dev : accuracy on these goes into the history
+        y : labels of the tokens of each text; None for an unlabelled text or token
+        unlabelled : further texts, in any iterable;  dev : texts whose accuracy is recorded in the history
         without : names of rules that are left out
         """
         self._check_types()
@@ -266,7 +266,7 @@ class Extractor(SavedEstimator):
         """Inference on texts: labels, marginals, violations of rules, ...
 
         constrained : under the rules
-        transductive : whether rules that count over all texts hold over these; by default, they are left out
+        transductive : whether to enforce rules over the corpus on these texts; by default, they are left out
         """
         self._check_fitted()
         if constrained:
@@ -311,7 +311,7 @@ class Extractor(SavedEstimator):
     def score(
         self, X: Iterable[TextLike], y: Iterable[Sequence[str | None] | None] | None = None, *, constrained: bool = True
     ) -> float:
-        """Share of the tokens with a known label that ``predict`` labels so; unknown labels count as errors."""
+        """Accuracy over the tokens with a known label; labels that the model does not know count as errors."""
         texts = self.texts(X, y)
         found = self.predict(texts, constrained=constrained)
         right = [

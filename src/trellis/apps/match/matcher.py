@@ -184,9 +184,9 @@ class Matcher(SavedEstimator):
         return hasattr(self, "learner_")
 
     def fit(self, X: Iterable[Pair], y: Any = None) -> Self:
-        """Learn from pairs of texts, and whether each of them matches: 1 or −1. Without answers all match.
+        """Learn from pairs of texts and labels: 1 if they match, −1 if not. Without labels, all pairs match.
 
-        Numbers between −1 and 1 are answers of less weight.
+        Numbers between −1 and 1 have less weight.
         """
         self._check_types()
         self._check_settings()
@@ -261,14 +261,14 @@ class Matcher(SavedEstimator):
         return np.where(self.decision_function(X) >= 0.0, 1, -1)
 
     def score(self, X: Iterable[Pair], y: Any) -> float:
-        """Share of the answers that ``predict`` gives."""
+        """Accuracy of :meth:`predict`."""
         pairs = check_pairs(X)
         if not pairs:
             raise DataError("there are no pairs, so there is no accuracy")
         return float(np.mean(self.predict(pairs) == np.sign(signs(y, len(pairs)))))
 
     def match(self, X: Iterable[Pair]) -> list[Match]:
-        """The answer for each pair, with the alignment that it rests on."""
+        """The decision for each pair, with its alignment."""
         learner, found = self._learner(), self.infer(X)
         scores, sizes = learner.answers(found), sizes_of(learner.model_, found.batch)
         aligned = learner.model_.decode(found.batch, found.outputs)
@@ -278,7 +278,7 @@ class Matcher(SavedEstimator):
         ]
 
     def rank(self, left: Sequence[str], candidates: Sequence[str]) -> FloatArray:
-        """f of every left text beside every candidate: (n_left, n_candidates)."""
+        """Scores f(x) of every left text with every candidate: (n_left, n_candidates)."""
         learner, rows = self._learner(), max(1, PAIRS_AT_ONCE // max(len(candidates), 1))
         table = [np.zeros((0, len(candidates)))]
         for start in range(0, len(left), rows):
@@ -288,7 +288,7 @@ class Matcher(SavedEstimator):
         return np.concatenate(table)
 
     def score_ranking(self, X: Iterable[Pair]) -> RankingScores:
-        """Rank all right sides for each left one: how often, and how far up, is one that belongs to it?"""
+        """Rank all right sides for each left one: accuracy and mean reciprocal rank of the correct ones."""
         pairs = check_pairs(X)
         left, right = (list(dict.fromkeys(pair[side] for pair in pairs)) for side in (0, 1))
         together = set(pairs)

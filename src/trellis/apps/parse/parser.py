@@ -110,7 +110,7 @@ class Parser(ScoresTrees, SavedEstimator):
     def fit(self, X: Iterable[Document], y: object = None) -> Self:
         """Learn from sentences with tags for labels, and the columns "head" and "deprel".
 
-        Trees with crossing arcs are left out (``arcs_.n_left_out_``); their relations are learned from all the same.
+        Trees with crossing arcs are left out (``arcs_.n_left_out_``); but their relations are used.
         """
         self._check_types()
         trees = [s for s in as_documents(X) if len(s)]
@@ -140,7 +140,7 @@ class Parser(ScoresTrees, SavedEstimator):
         return found
 
     def predict(self, sentences: Iterable[Document], constraints: Constraints = ()) -> list[Document]:
-        """The sentences with the columns "head" and "deprel" filled; what else they have stays.
+        """The sentences with the columns "head" and "deprel" filled; other annotation is kept.
 
         Sentences of more than 500 words are parsed in pieces, with a warning.
 

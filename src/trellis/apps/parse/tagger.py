@@ -98,7 +98,7 @@ class Tagger(SavedEstimator):
         return hasattr(self, "crf_")
 
     def fit(self, X: Iterable[TextLike], y: Iterable[Labels | None] | None = None) -> Self:
-        """Learn from sentences whose labels are tags; words without a tag are taken as unlabelled.
+        """Learn from sentences whose labels are tags; words without a tag are unlabelled.
 
         X : sentences, or lists of words.
         y : the tags of each sentence, in place of those that the sentences have.
@@ -172,7 +172,7 @@ class Tagger(SavedEstimator):
         return found
 
     def tokenise(self, sentence: Document) -> Document:
-        """A sentence of raw text, its words split further as those of the training sentences are."""
+        """Tokenise raw text like the training sentences."""
         self._check_fitted()
         tokens = tuple(self.tokeniser_.split(" ".join(sentence.tokens)))
         return replace(sentence, tokens=tokens, text="", offsets=(), labels=None)

@@ -146,7 +146,7 @@ class Transfer(TreeTask):
         return self.fit_pairs(self.best_pairs(usable_pairs(X, y, self.max_length)))
 
     def best_pairs(self, pairs: Sequence[SentencePair]) -> list[SentencePair]:
-        """The pairs that are learned from, in their order."""
+        """The pairs used for training, in order."""
         covered = np.array([coverage(pair) for pair in pairs])
         return [pairs[k] for k in np.sort(np.argsort(-covered, kind="stable")[: self.max_pairs])]
 
@@ -220,7 +220,7 @@ class Transfer(TreeTask):
         return model
 
     def fit_trees(self, text: Sequence[Sequence[tuple[str, str]]], trees: Sequence[Sequence[int]]) -> ArcParser:
-        """A parser of given trees by margin steps: the mean of parsers that met them in different orders."""
+        """A parser of given trees by margin steps: the mean of parsers trained on them in different orders."""
         settings = {"max_iter": self.passes, "learning_rate": self.learning_rate, "n_jobs": self.n_jobs}
         orders = engine_for(self.n_jobs, self.engine).near.place(range(self.orders))
         made = list(orders.run(_in_order, ({**self._features, **settings}, text, trees)))

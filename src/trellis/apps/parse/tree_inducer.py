@@ -71,7 +71,7 @@ class TreeInducer(TreeTask):
     }  # fmt: skip
 
     def fit(self, X: Iterable[Document], y: object = None) -> Self:
-        """Learn from tagged sentences; trees that they may have are not looked at."""
+        """Learn from tagged sentences; their trees, if any, are ignored."""
         self._check_types()
         self._check_settings()
         given = as_documents(X)

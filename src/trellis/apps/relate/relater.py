@@ -133,11 +133,11 @@ class Relater(SavedEstimator):
     # learning
 
     def fit(self, X: Iterable[SentenceLike], y: object = None, *, unlabelled: Iterable[SentenceLike] = ()) -> Self:
-        """Learn from sentences with types and relations, and from others, whose mentions are found if not given.
+        """Learn from labelled sentences, and from unlabelled ones, whose mentions are found if not given.
 
-        X : labelled sentences, which bring their mentions and relations;  unlabelled : the others
+        X : sentences with their mentions and relations;  unlabelled : further sentences
 
-        Sentences are documents, objects as in the files (docs/relations.md), or of the others plain strings.
+        Sentences are documents or objects as in the files (docs/relations.md); unlabelled ones may be strings.
         """
         self._check_types()
         self._check_settings()
@@ -194,11 +194,11 @@ class Relater(SavedEstimator):
     # prediction
 
     def predict(self, texts: Iterable[SentenceLike], *, constrained: bool = True) -> list[Document]:
-        """Sentences with the type of every mention and the relations that hold, and how probable each is.
+        """Sentences with the type of every mention and all relations, each with its probability.
 
         The best output under the rules; those that count over a corpus are left out. Mentions are found where a
         sentence has none given. Probabilities are of the model under the rules. A sentence with more than 100 mentions
-        is read in runs of 100, with a warning: relations between runs are not looked for.
+        is processed in groups of 100, with a warning; relations between groups are not found.
         """
         given = self.with_mentions(texts)
         if not given:
@@ -221,16 +221,16 @@ class Relater(SavedEstimator):
         return with_tags(with_mentions(as_related(texts), self.finder_), self.tagger_)
 
     def score(self, X: Iterable[SentenceLike], y: object = None, *, constrained: bool = True) -> float:
-        """Mean F1 of relations, as :meth:`relation_scores` has it."""
+        """F1 of relations; see :meth:`relation_scores`."""
         return self.relation_scores(X, constrained=constrained).relations.mean_f1
 
     def relation_scores(self, X: Iterable[SentenceLike], *, constrained: bool = True) -> RelationScores:
-        """Scores of ``predict`` against what the sentences have; their mentions are given."""
+        """Scores of ``predict`` against labelled sentences, with given mentions."""
         gold = as_related(X)
         return score_relations(gold, self.predict(gold, constrained=constrained))
 
     def explain(self, texts: Iterable[SentenceLike]) -> list[Change]:
-        """What the rules change in the model's own best outputs, and which of them; long sentences as in predict."""
+        """How the rules change the model's best outputs, and which rules do; long sentences as in ``predict``."""
         given = self.with_mentions(texts)
         if not given:
             return []

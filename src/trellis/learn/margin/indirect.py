@@ -74,7 +74,7 @@ class IndirectLearner(MarginLearner):
         return self.answers(self.infer(X, constrained=constrained))
 
     def answers(self, found: Inference) -> FloatArray:
-        """What :meth:`decision_function` says of an inference."""
+        """The :meth:`decision_function` of an inference."""
         return found.values / (sizes_of(self.model_, found.batch) if self.normalised else 1.0) + self.bias_
 
     def _loop_over(

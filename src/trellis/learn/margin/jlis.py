@@ -59,9 +59,9 @@ class JLIS(IndirectLearner):
         dev: tuple[Any, Any] | None = None,
         resume: bool = False,
     ) -> Self:
-        """Learn from instances with outputs (X, y) and from ``binary`` = (X', z) with answers −1 and +1.
+        """Learn from instances with outputs (X, y) and from ``binary`` = (X', z) with labels −1 and +1.
 
-        Answers may all be of one kind where there are outputs; numbers between −1 and +1 are answers of less weight.
+        All binary labels may be equal if there are outputs; numbers between −1 and +1 have less weight.
 
         sample_weight : of the instances of X, then of X';  dev : (X, y) whose score decides which round is kept
         """

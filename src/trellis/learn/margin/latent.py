@@ -49,7 +49,7 @@ class LatentSSVM(IndirectLearner):
         dev: tuple[Any, Any] | None = None,
         resume: bool = False,
     ) -> Self:
-        """Learn from outputs that are known in part; the score on ``dev`` = (X, y) decides which round is kept."""
+        """Learn from partly known outputs; the score on ``dev`` = (X, y) decides which round is kept."""
         self._check_types()
         if y is None:
             raise DataError("there are no labels in y to learn from; None marks unknown ones")

@@ -83,7 +83,7 @@ class LCLR(IndirectLearner):
     def fit(
         self, X: Any, y: Any, *, sample_weight: Any = None, dev: tuple[Any, Any] | None = None, resume: bool = False
     ) -> Self:
-        """Learn from instances and answers, −1 or +1; the score on ``dev`` = (X, y) decides which round is kept."""
+        """Learn from binary labels, −1 or +1; the score on ``dev`` = (X, y) decides which round is kept."""
         self._check_types()
         self._check_settings(dev)
         if self.method == "two-stage" and self.start != "model":
@@ -104,12 +104,12 @@ class LCLR(IndirectLearner):
         self._check_names(method=METHODS)
 
     def predict(self, X: Any, *, constrained: bool = True, transductive: bool = False) -> IntArray:
-        """The answers, −1 or +1."""
+        """Predicted labels, −1 or +1."""
         found = self.infer(X, constrained=constrained, transductive=transductive)
         return np.where(self.answers(found) >= 0.0, 1, -1)
 
     def score(self, X: Any, y: Any = None, *, constrained: bool = True) -> float:
-        """Share of the answers that ``predict`` gives."""
+        """Accuracy of :meth:`predict`."""
         found = self.predict(X, constrained=constrained)
         if not len(found):
             raise DataError("there are no examples, so there is no accuracy")
