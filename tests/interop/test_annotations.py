@@ -3,36 +3,16 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
 
 from tests.hostile.command import run
-from tests.interop.texts import documents
 from trellis import DataError, Document, Extractor, Relation, Span, write_documents
 from trellis.apps.extract.suggest import suggest
-from trellis.data.annotations import annotated, from_brackets, read_brat, to_brackets, to_prodigy, write_annotations
+from trellis.data.annotations import annotated, from_brackets, read_brat, to_brackets, write_annotations
 from trellis.data.text_files import read_labelled
 
 
 def characters(document):
     return document.text, sorted((s.start, s.end, s.label) for s in document.spans or ())
-
-
-@given(documents(labelled=False, votes=False))
-@settings(max_examples=150)
-def test_brackets_and_prodigy_keep_text_and_spans(document):
-    spans, end = [], 0
-    for span in sorted(document.spans or (), key=lambda s: (s.start, s.end)):
-        if span.start >= end:  # brackets hold no overlaps
-            spans.append(Span(span.label or "X", span.first, span.last))
-            end = span.end
-    document = Document(document.tokens, text=document.text, offsets=document.offsets, spans=spans)
-    line = to_brackets(document)
-    assert "\n" not in line
-    assert from_brackets(line).text == document.text
-    task = json.loads(json.dumps(to_prodigy(document)))
-    again = annotated(task)
-    assert (again.tokens, again.offsets) == (document.tokens, document.offsets)
-    assert characters(again) == characters(document)
 
 
 def test_brackets_mark_fields_and_escapes_are_literal():
@@ -42,6 +22,14 @@ def test_brackets_mark_fields_and_escapes_are_literal():
     assert from_brackets(to_brackets(found)) == found
     with pytest.raises(DataError, match="overlaps another"):
         to_brackets(Document(("a", "b"), spans=[Span("X", 0, 2), Span("Y", 1, 2)]))
+
+
+def test_spans_cut_tokens_that_are_not_given():
+    found = from_brackets("[QTY 12]kg 我在[PLACE 北京]")
+    assert (found.tokens, found.labels) == (("12", "kg", "我在", "北京"), ("QTY", "O", "O", "PLACE"))
+    tokens = [{"text": "12kg", "start": 0, "end": 4, "id": 0}]
+    given = annotated({"text": "12kg", "tokens": tokens, "spans": [{"start": 0, "end": 2, "label": "QTY"}]})
+    assert (given.tokens, given.labels) == (("12kg",), ("QTY",))
 
 
 TEXT = "Ann Lee saw Bob Ray"

@@ -6,7 +6,8 @@ doccano        {"text", "label": [[start, end, label], ..]}, or "entities" with 
 Label Studio   [{"data": {"text"}, "annotations": [{"result": [{"value": {"start", "end", "labels"}}]}]}]
 brat           NAME.ann beside NAME.txt               T1<TAB>Label 0 5<TAB>text;  R1<TAB>Type Arg1:T1 Arg2:T2
 
-Tokens that a span touches are in it. Tokens in no span are labelled "O"; of overlapping spans the longest has them.
+Texts are cut into tokens where a span begins or ends, too; of tokens that are given, those that a span touches are in
+it. Tokens in no span are labelled "O"; of overlapping spans the longest has them.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from __future__ import annotations
 import json
 import os
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from trellis.data.bio import BEGINS, GOES_ON, NO_FIELD, where_needed
@@ -52,6 +55,18 @@ def spanned(document: Document, places: Iterable[Place]) -> Document:
                 f"{BEGINS}{span.label}", *[f"{GOES_ON}{span.label}"] * (span.last - span.first - 1)
             ]  # fmt: skip
     return replace(document, labels=where_needed(labels), spans=spans)
+
+
+def _cut(document: Document, places: Sequence[Place]) -> Document:
+    """The same text with spans over characters; tokens are cut where they begin and end."""
+    ends = sorted({place for start, end, _ in places for place in (start, end)})
+    offsets: list[tuple[int, int]] = []
+    for low, high in document.offsets:
+        offsets += pairwise((low, *ends[bisect_right(ends, low) : bisect_left(ends, high)], high))
+    if len(offsets) > len(document):
+        tokens = tuple([document.text[low:high] for low, high in offsets])
+        document = Document(tokens, text=document.text, offsets=tuple(offsets), path=document.path, line=document.line)
+    return spanned(document, places)
 
 
 def labelled_by_spans(document: Document) -> Document:
@@ -91,7 +106,7 @@ def from_brackets(line: str, tokeniser: Tokeniser = WORDS) -> Document:
             position = at = found.end()
         else:
             position += 2 if line[position] == "\\" else 1
-    return spanned(tokeniser.cut(text + plain(line[at:])), places)
+    return _cut(tokeniser.cut(text + plain(line[at:])), places)
 
 
 def to_brackets(document: Document) -> str:
@@ -156,7 +171,8 @@ def annotated(record: Mapping[str, Any], tokeniser: Tokeniser = WORDS) -> Docume
         return cut
     except (KeyError, TypeError, ValueError):
         raise DataError("a token is malformed: expected start and end") from None
-    return spanned(cut, [place_of(one, cut) for one in given])
+    places = [place_of(one, cut) for one in given]
+    return _cut(cut, places) if tokens is None else spanned(cut, places)
 
 
 def place_of(one: Any, document: Document) -> Place:
@@ -245,7 +261,7 @@ def read_studio(path: FilePath, tokeniser: Tokeniser = WORDS) -> Iterator[Docume
                 f"task {number} is not one of Label Studio's: expected 'data' and 'annotations'", path=name
             ) from None
         try:
-            yield spanned(cut, places)
+            yield _cut(cut, places)
         except DataError as error:
             error.add_note(f"(task {number})")
             raise
@@ -278,7 +294,7 @@ def read_brat(path: FilePath, tokeniser: Tokeniser = WORDS) -> Document:
             raise DataError(
                 f"expected an annotation of brat but found {line!r:.60}", path=shown(path), line=number
             ) from None
-    document = spanned(tokeniser.cut(text, path=name), places)
+    document = _cut(tokeniser.cut(text, path=name), places)
     if len(document.spans or ()) < len(places):
         return document
     tied = [Relation(first[a], first[b], kind) for kind, a, b in relations if a in first and b in first]
