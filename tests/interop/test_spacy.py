@@ -1,30 +1,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
 
-from tests.interop.texts import documents, probabilities
 from trellis import Aggregator, DataError, Document, Extractor, Parser, Relater, Relation, Span, Tagger, load_model
 
 spacy = pytest.importorskip("spacy", reason="spaCy is not installed: pip install 'trellis-learn[spacy]'")
 
-from trellis.interop.spacy import from_doc, from_docbin, to_doc, to_docbin, write_votes  # noqa: E402
+from trellis.interop.spacy import from_doc, to_doc, write_votes  # noqa: E402
 
 VOCAB = spacy.Vocab()
-
-
-@given(documents())
-@settings(max_examples=150)
-def test_a_document_comes_back_from_a_doc_and_from_a_docbin(document):
-    doc = to_doc(document, VOCAB)
-    assert doc.text == document.text
-    again = from_doc(doc, votes=True)
-    assert again == document
-    assert probabilities(again) == probabilities(document)
-    data = to_docbin([document, document], VOCAB).to_bytes()
-    found = from_docbin(spacy.tokens.DocBin().from_bytes(data), votes=True)
-    assert found == [document, document]
-    assert probabilities(found[1]) == probabilities(document)
 
 
 def test_trees_become_heads_and_come_back():
