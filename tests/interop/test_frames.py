@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
 
 from tests.hostile.command import run
-from tests.interop.texts import documents, probabilities
 from trellis import (
     CRF,
     HMM,
@@ -24,7 +22,6 @@ from trellis import (
 )  # fmt: skip
 from trellis.data.bitext import read_joined_file
 from trellis.data.pair_files import read_pairs
-from trellis.data.records import read_documents, write_documents
 from trellis.data.text_files import read_labelled, read_texts
 from trellis.data.voted_files import read_voted
 
@@ -46,25 +43,6 @@ from trellis.interop.frames import (  # noqa: E402
 RULES = 'labels = ["NAME", "O"]\n'
 TEXTS = ["Ann ran", "then Bob sat", "Cy left"]
 LABELS = [["NAME", "O"], ["O", "NAME", "O"], ["NAME", "O"]]
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-@given(documents())
-@settings(max_examples=40)
-def test_documents_come_back_from_a_frame(library, document):
-    [again] = from_frame(to_frame([document], library))
-    assert again == document
-    assert probabilities(again) == probabilities(document)
-
-
-@given(documents())
-@settings(max_examples=60)
-def test_documents_come_back_from_json_lines(tmp_path_factory, document):
-    path = tmp_path_factory.getbasetemp() / "documents.jsonl"
-    write_documents(path, [document, document])
-    again = read_documents(path)
-    assert again == [document, document]
-    assert probabilities(again[0]) == probabilities(document)
 
 
 def columns_of(rows):
@@ -257,3 +235,32 @@ def test_weights_of_features_are_a_frame():
     assert feature_weights(rows)["weight"].abs().max() == abs(rows.feature_weights_).max()
     with pytest.raises(DataError, match="Aggregator has no weights of features"):
         feature_weights(Aggregator())
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_results_are_files_of_tables(ending, tmp_path, capfd):
+    path, model = tmp_path / f"out.{ending}", tmp_path / "m"
+
+    def rows():
+        found = pandas.read_csv(path) if ending == "csv" else pandas.read_parquet(path)
+        return found.to_dict("records")
+
+    Extractor(RULES, method="supervised").fit(TEXTS, LABELS).save(model)
+    (tmp_path / "t.txt").write_text("Ann ran\n\nthen Bob sat\n")
+    assert run("extract", "predict", "-m", model, tmp_path / "t.txt", "-o", path) == 0
+    assert [0 < row.pop("probability") <= 1 for row in rows()] == [True, True]
+    assert [{**row, "probability": 0} for row in rows()] == [
+        {"text": 1, "label": "NAME", "start": 0, "end": 3, "field": "Ann", "probability": 0},
+        {"text": 3, "label": "NAME", "start": 5, "end": 8, "field": "Bob", "probability": 0},
+    ]
+    (tmp_path / "v.jsonl").write_text('{"tokens": ["take", "aspirin"], "votes": {"f": [null, "B-DRUG"]}}\n')
+    assert run("aggregate", tmp_path / "v.jsonl", "-o", path, "--force", "-q") == 0
+    [row] = rows()
+    assert row["tokens"] == "take aspirin" if ending == "csv" else list(row["tokens"]) == ["take", "aspirin"]
+    assert list(read_labelled(path)[0].labels) == ["O", "B-DRUG"]
+    assert run("info", "-m", model, "-o", path) == 2
+    assert "not written as a table; name a file with another ending" in " ".join(capfd.readouterr().err.split())
+    (tmp_path / "few.jsonl").write_text('{"tokens": ["New York"], "labels": ["NAME"]}\n')
+    found = run("extract", "convert", tmp_path / "few.jsonl", "-o", path, "--force")
+    assert found == (2 if ending == "csv" else 0)
+    assert ending == "parquet" or "token with white space, 'New York': write .parquet" in capfd.readouterr().err

@@ -10,6 +10,7 @@ a folder that is missing or not ours, or is the output       refused
 a file that is read-only                                     refused, although its folder would let us replace it
 a file in the place of a model that is no model              refused
 a file in the place of labels                                refused without --force: they may be hand-made
+a table (.csv, .parquet) where a command writes none         refused: its name would say what it is not
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from itertools import combinations
 import typer
 
 from trellis.data.files import STANDARD, reason, shown
+from trellis.data.tables import is_table
 from trellis.errors import DataError
 
 Paths = Mapping[str, str | Iterable[str] | None]
@@ -33,15 +35,25 @@ MODEL, SAVE = "--model", "--save"
 MODEL_BEGINS = b"PK\x03\x04"
 
 
-def check_files(inputs: Paths, outputs: Paths, *, labels: Collection[str] = (), force: bool = False) -> None:
+def check_files(
+    inputs: Paths,
+    outputs: Paths,
+    *,
+    labels: Collection[str] = (),
+    tables: Collection[str] = (),
+    force: bool = False,
+) -> None:
     """Refuse what the table above says.
 
     labels : the outputs that hold labels, which a person may have written; force : whether they are replaced
+    tables : the outputs that may be tables
     """
     read, written = _listed(inputs), [(option, path) for option, path in _listed(outputs) if path != STANDARD]
     _check_streams(read)
     for option, path in written:
         check_writable_file(option, path)
+        if is_table(path) and option not in tables:
+            raise DataError(f"{option} {path}: this is not written as a table; name a file with another ending")
     for option, path in read:
         if option == MODEL and not os.path.exists(path):
             error = DataError(f"{path}: cannot be read: No such file or directory")

@@ -34,7 +34,7 @@ from trellis.data.document import Document, fields_of
 from trellis.data.files import STANDARD, FilePath, lines_or_errors, numbered_lines, shown, writing
 from trellis.data.jsonlines import ENDINGS, is_json_lines, parse_json
 from trellis.data.records import document_of
-from trellis.data.tables import is_table, read_table
+from trellis.data.tables import is_table, read_table, write_rows
 from trellis.data.tokens import WORDS, Tokeniser, read_raw
 from trellis.data.wrench import is_wrench, read_wrench_gold
 from trellis.errors import DataError, counted, did_you_mean
@@ -358,10 +358,13 @@ class Extracted:
 
 
 def write_extracted(path: FilePath, results: Iterable[Extracted], kind: str, bio: bool = False) -> None:
-    """Write texts with labels as columns (a text without tokens is a blank line there) or as JSON lines.
+    """Write texts with labels as columns (a blank line if there are no tokens), JSON lines or a table of fields.
 
     bio : labels of columns have B- or I- before them, or are O
     """
+    if kind == "table":
+        write_rows(path, FIELD, field_rows(results))
+        return
     if kind == "columns":
         labelled = (
             replace(r.text, labels=(everywhere if bio else tuple)(r.labels), columns={}, comments=()) for r in results
@@ -372,6 +375,17 @@ def write_extracted(path: FilePath, results: Iterable[Extracted], kind: str, bio
         for r in results:
             record = {**json_record(r.text, r.labels, r.probabilities), **r.remarks}
             out.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+FIELD = ("text", "label", "start", "end", "field", "probability")
+"""Columns of a table of fields; texts are numbered from 1."""
+
+
+def field_rows(results: Iterable[Extracted]) -> Iterator[dict[str, Any]]:
+    """A row for each field of the texts."""
+    for number, r in enumerate(results, start=1):
+        for one in json_record(r.text, r.labels, r.probabilities)["fields"]:
+            yield {"probability": None, **one, "text": number, "field": one["text"]}
 
 
 def json_record(text: Document, labels: Sequence[str], probabilities: Sequence[float] | None = None) -> dict[str, Any]:

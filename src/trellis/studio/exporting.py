@@ -5,14 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-from trellis.data.document import Document, fields_of
-from trellis.data.text_files import Extracted, json_record, write_extracted
+from trellis.data.text_files import FIELD, Extracted, field_rows, json_record, write_extracted
 from trellis.errors import DataError, check_name
 from trellis.studio.models import Predictions
 from trellis.studio.project import Project
@@ -22,8 +20,6 @@ FORMATS = {
     "spacy": "application/octet-stream",
 }  # fmt: skip
 WHAT = ("labels", "predictions", "both")
-
-Row = tuple[Document, tuple[str | None, ...], tuple[float, ...] | None]
 
 
 def exported(project: Project, predictions: Predictions, what: str, form: str) -> bytes:
@@ -37,41 +33,38 @@ def exported(project: Project, predictions: Predictions, what: str, form: str) -
     return writers[form](rows)
 
 
-def _rows(project: Project, predictions: Predictions, what: str) -> Iterator[Row]:
+def _rows(project: Project, predictions: Predictions, what: str) -> Iterator[Extracted]:
+    """Texts, those that are labelled without probabilities."""
     for key in project.ids:
         known, predicted = project.labels.get(key), predictions.of.get(key)
         if what != "predictions" and known is not None:
-            yield known.text, known.labels, None
+            yield Extracted(known.text, known.labels)  # type: ignore[arg-type]
         elif what != "labels" and predicted is not None:
             text = project.text(key)
             if len(text) == len(predicted.labels):
-                yield text, predicted.labels, predicted.probabilities
+                yield Extracted(text, predicted.labels, {}, predicted.probabilities or ())
 
 
-def _jsonl(rows: Iterable[Row]) -> bytes:
-    lines = (json_record(text, labels, sure) for text, labels, sure in rows)  # type: ignore[arg-type]
+def _jsonl(rows: Sequence[Extracted]) -> bytes:
+    lines = (json_record(r.text, r.labels, r.probabilities) for r in rows)
     return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in lines).encode()
 
 
-def _columns(rows: Iterable[Row]) -> bytes:
+def _columns(rows: Sequence[Extracted]) -> bytes:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "out.tsv"
-        known: Any = (Extracted(text, labels) for text, labels, _ in rows)  # type: ignore[arg-type]
-        write_extracted(path, known, "columns")
+        write_extracted(path, rows, "columns")
         return path.read_bytes()
 
 
-def _csv(rows: Iterable[Row]) -> bytes:
+def _csv(rows: Sequence[Extracted]) -> bytes:
     """A field a line; cells that a spreadsheet would take for a formula begin with an apostrophe."""
     out = io.StringIO()
-    table = csv.writer(out)
-    table.writerow(["text", "label", "start", "end", "field", "probability", "source"])
-    for number, (text, labels, sure) in enumerate(rows, start=1):
-        for at, one in enumerate(fields_of(text, labels)):
-            share = "" if not sure else f"{sure[at]:.4f}"
-            source = "labelled" if sure is None else "predicted"
-            field = _harmless(text.text[one.start : one.end])
-            table.writerow([number, _harmless(str(one.label)), one.start, one.end, field, share, source])
+    table = csv.DictWriter(out, (*FIELD, "source"), lineterminator="\n")
+    table.writeheader()
+    for row in field_rows(rows):
+        source = "labelled" if rows[row["text"] - 1].probabilities is None else "predicted"
+        table.writerow({**row, "label": _harmless(row["label"]), "field": _harmless(row["field"]), "source": source})
     return out.getvalue().encode()
 
 
@@ -79,8 +72,8 @@ def _harmless(cell: str) -> str:
     return f"'{cell}" if cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell
 
 
-def _docbin(rows: Iterable[Row]) -> bytes:
+def _docbin(rows: Sequence[Extracted]) -> bytes:
     from trellis.interop.spacy import to_docbin
 
-    made: bytes = to_docbin(replace(text, labels=labels) for text, labels, _ in rows).to_bytes()
+    made: bytes = to_docbin(replace(r.text, labels=tuple(r.labels)) for r in rows).to_bytes()
     return made

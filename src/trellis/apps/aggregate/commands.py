@@ -103,7 +103,7 @@ def aggregate(
         refuse_beside(context, "--model", "labels without training", TRAINING)
     read = {"files": files, "--rules": rules, "--model": model}
     written = {"--output": output, "--save": save, "--accuracies": accuracies, "--history": history}
-    check_files(read, written, labels=("--output",), force=force)
+    check_files(read, written, labels=("--output",), tables=("--output",), force=force)
     untrained = Aggregator(
         None if labels is None else _labels(labels), coarse=dict(map(_coarse, coarse or ())),
         short_forms=not no_short_forms, rules=None if rules is None else text_of(rules), rules_path=rules or "rules",
@@ -160,9 +160,13 @@ def _write(
     from trellis.data.columns import write_columns
     from trellis.data.document import Document
     from trellis.data.files import writing
+    from trellis.data.tables import is_table, write_rows
 
     number = {name: k for k, name in enumerate(names)}
     records = (labelled_record(text.tokens, own, node, number) for text, own, node in found)
+    if is_table(output) and not json:
+        write_rows(output, ("tokens", "labels", "probability"), records)
+        return
     if not json:
         rows = (
             Document(

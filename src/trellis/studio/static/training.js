@@ -15,7 +15,7 @@ export function begin(whenOpened) {
         choice("model_kind", "model", ["", "crf", "semi-crf", "hmm"]),
         el("label", {}, "rounds ", el("input", { id: "set-rounds", type: "number", min: 0, max: 1000, placeholder: "5" })),
         el("label", { class: "check" }, el("input", { id: "set-hard", type: "checkbox" }), " learned rules as hard ones"),
-        el("label", {}, "folds ", el("input", { id: "set-folds", type: "number", min: 0, max: 20, placeholder: "0", title: "Cross-validation: so many further trainings" })),
+        el("label", {}, "cross-validation folds ", el("input", { id: "set-folds", type: "number", min: 0, max: 20, placeholder: "0", title: "Each fold is one more training; 0: none" })),
       ),
       el("p", { class: "bar" },
         el("button", { type: "button", id: "train", class: "main", onclick: () => attempt(train) }, "Train"),
@@ -90,7 +90,7 @@ function models({ models: all, model }) {
     ["model", "labelled", "settings", "dev accuracy", "cross-validated", "seconds", ""],
     all.slice().reverse().map((one) => [
       el("details", {}, el("summary", {}, one.name), (one.commands ?? []).map(command), (one.said ?? []).map((line) => el("p", { class: "soft" }, line))),
-      String(one.labelled), Object.entries(one.settings ?? {}).filter(([, value]) => value).map(([name, value]) => `${name} ${value}`).join(", ") || "default",
+      String(one.labelled), Object.entries(one.settings ?? {}).filter(([, value]) => value).map(([name, value]) => `${name === "model_kind" ? "model" : name} ${value}`).join(", ") || "default",
       score(one, "dev"), score(one, "cv"), String(one.seconds ?? ""),
       one.name === model ? "shown" : el("button", { type: "button", onclick: () => attempt(async () => {
         await post("use", { model: one.name });
@@ -120,7 +120,7 @@ function curve(points) {
   const y = (value) => T + (H - T - B) * (y1 > y0 ? 1 - (value - y0) / (y1 - y0) : 0.5);
   const picture = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": "Accuracy by labelled texts" });
   for (const value of [y0, (y0 + y1) / 2, y1]) {
-    picture.append(svg("line", { x1: L, x2: W - 10, y1: y(value), y2: y(value), class: "grid" }), svg("text", { x: L - 6, y: y(value) + 4, "text-anchor": "end" }, percent(value, 0)));
+    picture.append(svg("line", { x1: L, x2: W - 10, y1: y(value), y2: y(value), class: "grid" }), svg("text", { x: L - 6, y: y(value) + 4, "text-anchor": "end" }, String(Math.round(1000 * value) / 10)));
   }
   for (const value of new Set([x0, x1])) picture.append(svg("text", { x: x(value), y: H - 10, "text-anchor": "middle" }, String(value)));
   for (const kind of kinds) {
@@ -161,11 +161,14 @@ function mistakes({ confusions, held }) {
       : `trellis extract errors labels.jsonl models/${project.model}.labels.jsonl`));
 }
 
+/** What the command line makes of the same texts. */
 function commands() {
   const model = project.model ?? "N";
   const form = $("format").value;
   const lines = [];
-  if ($("what").value !== "labels") lines.push(`trellis extract predict -m models/${model}.trellis text.txt -o predictions.${form === "tsv" ? "tsv" : "jsonl"}`);
+  if ($("what").value !== "labels") lines.push(`trellis extract predict -m models/${model}.trellis text.txt -o predictions.${form === "spacy" ? "jsonl" : form}`);
+  if ($("what").value !== "predictions" && ["tsv", "csv"].includes(form)) lines.push(`trellis extract convert labels.jsonl -o labels.${form}`);
+  if (form === "spacy") lines.push(`python -c "from trellis.data.text_files import read_labelled as read; from trellis.interop.spacy import to_docbin; to_docbin(read('${$("what").value === "labels" ? "labels" : "predictions"}.jsonl')).to_disk('out.spacy')"`);
   $("export-commands").replaceChildren(
     el("p", { class: "soft" }, "Labels are in labels.jsonl, rules in rules.toml, models and their predictions in models/. On the command line:"),
     ...lines.map(command), command(`trellis evaluate labels.jsonl models/${model}.labels.jsonl`), command(`trellis serve models/${model}.trellis`));

@@ -42,13 +42,14 @@ def convert(
     from trellis.data.columns import write_columns
     from trellis.data.files import shown
     from trellis.data.records import write_documents
+    from trellis.data.tables import is_table, write_table
     from trellis.data.text_files import read_labelled
     from trellis.errors import DataError
 
     written = [output, brat_text(output)] if to is AnnotationFormat.BRAT else [output]
     if json and to is not AnnotationFormat.COLUMNS:
         raise DataError(f"--json writes all that is known of the texts, so --to {to} cannot be combined with it")
-    check_files({"labelled": labelled}, {"--output": written}, labels=("--output",), force=force)
+    check_files({"labelled": labelled}, {"--output": written}, labels=("--output",), tables=("--output",), force=force)
     texts = read_labelled(labelled)
     if not any(map(len, texts)):
         raise DataError("there is no text in it", path=shown(labelled))
@@ -63,5 +64,7 @@ def convert(
         write_annotations(output, texts, to.value)
     elif wants_json(output, json):
         write_documents(output, texts)
+    elif is_table(output):
+        write_table(output, texts)
     else:
         write_columns(output, texts, keep_empty=True)

@@ -1,4 +1,4 @@
-"""``trellis extract predict``: fields of new texts, as columns, as JSON lines with character spans, or coloured.
+"""``trellis extract predict``: fields of new texts, as columns, JSON lines with character spans, a table, or coloured.
 
 There is one result for each text. It is empty if the text cannot be read; if a text cannot satisfy the rules, its
 result violates as few of them as possible. JSON lines mark such texts (keys ``odd`` and ``relaxed``), and their number
@@ -93,7 +93,9 @@ def predict(
     if bio and kind != "columns":
         raise DataError("--bio needs columns: write to a .tsv file, or use --format columns")
     labels = () if kind == "view" else ("--output",)
-    check_files({"--model": model, "text": text}, {"--output": output}, labels=labels, force=force)
+    check_files(
+        {"--model": model, "text": text}, {"--output": output}, labels=labels, tables=("--output",), force=force
+    )
     settings: dict[str, Any] = {"n_jobs": jobs(threads)}
     if beam is not None:
         settings["beam"] = beam
@@ -161,7 +163,7 @@ def _extracted(
 
 
 def _kind(output: str, format: FieldFormat, json: bool) -> str:
-    """ "columns", "json" or "view"."""
+    """ "columns", "json", "table" or "view"."""
     from trellis.data.text_files import kind_of
 
     if json or (format is FieldFormat.AUTO and wants_json(output, json)):
@@ -170,7 +172,7 @@ def _kind(output: str, format: FieldFormat, json: bool) -> str:
         return format.value
     if output == "-":
         return "view" if sys.stdout.isatty() else "columns"
-    return "view" if kind_of(output) == "text" else "columns"
+    return {"text": "view", "table": "table"}.get(kind_of(output), "columns")
 
 
 def _place(text: Document, number: int) -> str:
