@@ -32,6 +32,7 @@ NEEDS = {
     "integrations/spacy.md": ("spacy",),
     "integrations/frames.md": ("pandas", "polars", "pyarrow"),
     "integrations/scikit-learn.md": ("sklearn", "pandas"),
+    "integrations/snorkel-skweak.md": ("snorkel", "skweak", "spacy", "pandas"),
 }
 """Optional libraries of a page, which is skipped without them."""
 SERVERS = (["trellis", "serve"], ["trellis", "studio"])

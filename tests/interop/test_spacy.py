@@ -2,11 +2,24 @@ from __future__ import annotations
 
 import pytest
 
-from trellis import Aggregator, DataError, Document, Extractor, Parser, Relater, Relation, Span, Tagger, load_model
+from trellis import (
+    Aggregator,
+    DataError,
+    Document,
+    Extractor,
+    Parser,
+    Relater,
+    Relation,
+    Span,
+    Tagger,
+    list_function,
+    load_model,
+    pattern_function,
+)
 
 spacy = pytest.importorskip("spacy", reason="spaCy is not installed: pip install 'trellis-learn[spacy]'")
 
-from trellis.interop.spacy import from_doc, to_doc, write_votes  # noqa: E402
+from trellis.interop.spacy import apply_to_docs, from_doc, to_doc, write_votes  # noqa: E402
 
 VOCAB = spacy.Vocab()
 
@@ -100,6 +113,27 @@ def test_span_groups_are_votes_and_the_result_is_written_back():
     write_votes(docs, Aggregator())
     assert [[e.text for e in doc.ents] for doc in docs] == [["aspirin"], ["aspirin"], ["zocor"]]
     assert all(0.5 < p <= 1 for doc in docs for p in doc.spans["trellis"].attrs["probabilities"])
+
+
+def test_functions_of_docs_and_labelling_functions_write_span_groups():
+    docs = list(spacy.blank("en").pipe(["take  aspirin", "zocor"]))
+
+    def after_take(doc):
+        return [(t.i + 2, t.i + 3, "DRUG") for t in doc if t.text == "take"]
+
+    def whole(doc):
+        return [spacy.tokens.Span(doc, 0, 1, label="DRUG")] if len(doc) == 1 else None
+
+    apply_to_docs([after_take, whole, list_function("DRUG", ["aspirin", "zocor"], "list")], docs)
+    assert [{name: [s.text for s in doc.spans[name]] for name in doc.spans} for doc in docs] == [
+        {"after_take": ["aspirin"], "whole": [], "list": ["aspirin"]},
+        {"after_take": [], "whole": ["zocor"], "list": ["zocor"]},
+    ]
+    apply_to_docs([], docs)
+    with pytest.raises(DataError, match="labels whole texts: use apply_functions"):
+        apply_to_docs([pattern_function("X", "a", on="text")], docs)
+    with pytest.raises(DataError, match="3 is neither a labelling function nor a function of a Doc"):
+        apply_to_docs(3, docs)
 
 
 def test_what_cannot_be_done_is_said(tmp_path):

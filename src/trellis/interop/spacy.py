@@ -11,7 +11,7 @@ A ``Doc`` has tokens for white space other than single spaces, a Document has no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from trellis.data.bio import NO_FIELD, runs
@@ -118,6 +118,42 @@ def from_docbin(
         docbin = spacy.tokens.DocBin().from_disk(docbin)
     docs = docbin.get_docs(spacy.Vocab() if vocab is None else vocab)
     return [from_doc(doc, key=key, votes=votes) for doc in docs]
+
+
+def apply_to_docs(functions: Iterable[Callable[..., Any]], docs: Iterable[Any]) -> None:
+    """Write the votes of labelling functions to a span group of every ``Doc``, ``doc.spans[name]``.
+
+    Parameters
+    ----------
+    functions : list of callable
+        Labelling functions, or functions that are called with a ``Doc``, as those of skweak are: they return spans of
+        it, or (first token, end, label).
+    docs : list of spacy.Doc
+        Documents of spaCy.
+    """
+    from trellis.apps.aggregate.functions import LabellingFunction
+
+    chosen = list(functions) if isinstance(functions, Iterable) else [functions]
+    for one in chosen:
+        if isinstance(one, LabellingFunction) and one.on == "text":
+            raise DataError(f"the labelling function {one.name!r} labels whole texts: use apply_functions")
+        if not isinstance(one, LabellingFunction) and not hasattr(one, "__name__"):
+            raise DataError(f"{one!r:.60} is neither a labelling function nor a function of a Doc")
+    for doc in docs:
+        document, places = from_doc(doc), places_of(doc)
+        for one in chosen:
+            if isinstance(one, LabellingFunction):
+                [votes] = one.votes([document])
+                doc.spans[one.name] = [_span(doc, places, first, last, label) for label, first, last in runs(votes)]
+            else:
+                doc.spans[one.__name__] = [_given_span(doc, span) for span in one(doc) or ()]
+
+
+def _given_span(doc: Any, given: Any) -> Any:
+    if hasattr(given, "label_"):
+        return given
+    first, last, label = given
+    return needed("spacy.tokens", "spacy").Span(doc, first, last, label=label)
 
 
 def write_votes(docs: Iterable[Any], aggregator: Any, *, key: str = KEY, ents: bool = True) -> None:
