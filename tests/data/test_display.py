@@ -6,9 +6,11 @@ import numpy as np
 from hypothesis import given, settings
 
 from tests.interop.texts import documents
-from trellis import UEM, Document, Relation, Span, count
+from trellis import HMM, UEM, Document, Relation, Span, count
 from trellis.apps.align.decoding import Links
 from trellis.loop.history import History, Round
+from trellis.metrics.fields import score_fields
+from trellis.report.page import Page
 
 
 def parsed(html):
@@ -59,3 +61,13 @@ def test_short_texts_say_what_an_object_is():
 
 def test_estimators_have_the_diagram_of_scikit_learn():
     assert "sk-" in UEM(None)._repr_html_()
+
+
+def test_scores_results_and_pages_are_shown():
+    scores = score_fields([["A", "<b>"]], [["A", "A"]])
+    assert [cell.text for cell in parsed(scores._repr_html_()).iter("td")][:6] == ["<b>", "0.0", "0.0", "0.0", "1", "0"]
+    page = Page('"title"', "about")
+    page.add("section", "<p>&amp;</p>")
+    assert parsed(page._repr_html_()).get("srcdoc").split() == page.html().split()
+    hmm = HMM(min_count=1, unknown=None).fit([["a", "b"]], [["X", "Y"]])
+    assert repr(hmm.infer([["a"], ["b"]])) == "Inference(2 instances of HMM)"

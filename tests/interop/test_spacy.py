@@ -133,7 +133,9 @@ def test_functions_of_docs_and_labelling_functions_write_span_groups():
     with pytest.raises(DataError, match="labels whole texts: use apply_functions"):
         apply_to_docs([pattern_function("X", "a", on="text")], docs)
     with pytest.raises(DataError, match="3 is neither a labelling function nor a function of a Doc"):
-        apply_to_docs(3, docs)
+        apply_to_docs([3], docs)
+    with pytest.raises(DataError, match="expected a list of functions"):
+        apply_to_docs(whole, docs)
 
 
 def test_what_cannot_be_done_is_said(tmp_path):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from trellis.data.bio import NO_FIELD, runs
+from trellis.data.checks import check_list
 from trellis.data.document import Document, Labels, Relation, Span
 from trellis.data.voted import votes_of_spans
 from trellis.errors import DataError
@@ -133,7 +134,7 @@ def apply_to_docs(functions: Iterable[Callable[..., Any]], docs: Iterable[Any]) 
     """
     from trellis.apps.aggregate.functions import LabellingFunction
 
-    chosen = list(functions) if isinstance(functions, Iterable) else [functions]
+    chosen = list(check_list(functions, "functions"))
     for one in chosen:
         if isinstance(one, LabellingFunction) and one.on == "text":
             raise DataError(f"the labelling function {one.name!r} labels whole texts: use apply_functions")

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.bio import runs, split_bio
+from trellis.data.display import table_html
 from trellis.data.document import Document
 from trellis.errors import DataError, counted
 
@@ -66,6 +67,14 @@ class FieldScores:
     total: FieldScore
     labels: tuple[str, ...]
     confusion: NDArray[np.int64]
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [name, *(f"{100 * share:.1f}" for share in (s.precision, s.recall, s.f1)), str(s.n_gold), str(s.n_found)]
+            for name, s in (*self.fields.items(), ("all", self.total))
+        ]
+        accuracy = f"<p>accuracy {100 * self.accuracy:.1f} of {counted(self.n_tokens, 'token')}</p>"
+        return f"<div>{table_html(['field', 'precision', 'recall', 'F1', 'gold', 'found'], rows)}{accuracy}</div>"
 
 
 def score_fields(gold: Sequence[Labels], output: Sequence[Labels]) -> FieldScores:

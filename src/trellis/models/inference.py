@@ -31,7 +31,7 @@ from trellis.constraints.penalties import (
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import BoolArray, FloatArray
 from trellis.engine import Engine, Piece, place_batch, shards_of
-from trellis.errors import DataError
+from trellis.errors import DataError, counted
 from trellis.models.model import bare, rows_of, scores_of
 from trellis.projection import ProjectionItem, Projector, ShardAnswer
 from trellis.search import Plan, Searcher, decode
@@ -85,6 +85,9 @@ class Inference:
     def __init__(self, model: Any, batch: Any, engine: Engine) -> None:
         self.model, self.batch, self.engine = model, batch, engine
         self._found: dict[str, list[Any]] = {}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({counted(len(self.batch), 'instance')} of {type(self.model).__name__})"
 
     def compute(self, *kinds: str) -> Self:
         """Run inference once for several kinds of queries: "outputs", "posteriors", "log_partition", "places"."""

@@ -70,6 +70,12 @@ class Page:
             f'<p class="soft">{escape(self.about)}</p>\n{self._summary()}<nav>{links}</nav>\n{body}\n</body>\n</html>\n'
         )
 
+    def _repr_html_(self) -> str:
+        frame = "width:100%;height:40em;border:1px solid rgba(128,128,128,.3)"
+        return (
+            f'<iframe title="{escape(self.title)}" style="{frame}" sandbox="" srcdoc="{escape(self.html())}"></iframe>'
+        )
+
     def _summary(self) -> str:
         items = "".join(f"<li>{escape(sentence)}</li>\n" for sentence in self.summary)
         return f"<ul>\n{items}</ul>\n" if items else ""
