@@ -139,6 +139,11 @@ def test_every_view_fits_and_has_the_colours_of_the_system(opened, studio, viewp
         page.click(f"nav >> text={view}")
         page.wait_for_timeout(200)
         fits(page)
+        if view == "Rules":
+            page.wait_for_selector(".rule .facts li")
+            rules, editor = (page.locator(name).bounding_box() for name in ("#rule-list", "#rule-editor"))
+            beside = rules["x"] + rules["width"] <= editor["x"]
+            assert beside or rules["y"] + rules["height"] <= editor["y"]
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert ground == ("rgb(20, 25, 29)" if scheme == "dark" else "rgb(255, 255, 255)")
     page.click("nav >> text=Texts")

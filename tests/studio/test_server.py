@@ -146,6 +146,16 @@ def test_exports(studio):
     assert "'=1+1" in export("labels", "csv")[2]
 
 
+def test_of_a_text_that_is_too_long_the_beginning_is_shown(studio):
+    studio.post("add-texts", text="x " * 1_000_000 + "end\nnext")
+    status, _, answer = studio.ask("GET", f"/{TOKEN}/api/texts?n=50")
+    long = answer["texts"][7]
+    assert (status, len(long["text"]), long["spans"]) == (200, 50_001, [])
+    assert "more than 50000 characters: split it" in studio.label(7, status=422)["error"]
+    assert studio.get("texts", search="end")["total"] == 1
+    assert studio.row(8)["spans"] == [[0, 4]]
+
+
 # who may ask
 
 

@@ -40,7 +40,7 @@ def _rows(project: Project, predictions: Predictions, what: str) -> Iterator[Ext
         if what != "predictions" and known is not None:
             yield Extracted(known.text, known.labels)  # type: ignore[arg-type]
         elif what != "labels" and predicted is not None:
-            text = project.text(key)
+            text = project.cut(project.texts[project.place[key]])
             if len(text) == len(predicted.labels):
                 yield Extracted(text, predicted.labels, {}, predicted.probabilities or ())
 

@@ -208,11 +208,16 @@ class Project:
         return self.tokeniser.cut(text)
 
     def text(self, key: str) -> Document:
-        """A text with its tokens: those of its labels, or else as the rules cut it."""
+        """A text with its tokens: those of its labels, or else as the rules cut it.
+
+        Of a text that is too long to be labelled only the beginning, without tokens.
+        """
         if key not in self.place:
             raise DataError("there is no such text any more; reload the page")
-        known = self.labels.get(key)
-        return self.cut(self.texts[self.place[key]]) if known is None else known.text
+        known, text = self.labels.get(key), self.texts[self.place[key]]
+        if known is not None:
+            return known.text
+        return self.cut(text) if len(text) <= LONGEST else Document((), text=text[: LONGEST + 1])
 
     @property
     def label_names(self) -> list[str]:

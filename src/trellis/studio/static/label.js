@@ -81,6 +81,7 @@ function draw() {
 }
 
 function state() {
+  if (!text.spans.length && text.text.length > 50000) return "too long to be labelled: split it; this is how it begins";
   const known = text.labels ? text.labels.filter((label) => label !== null).length : 0;
   const parts = [text.labels ? `${known} of ${count(text.spans.length, "token")} labelled` : "not labelled"];
   if (text.doubt !== null) parts.push(`uncertainty ${text.doubt.toFixed(2)}`);
