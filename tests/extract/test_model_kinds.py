@@ -74,6 +74,14 @@ def test_features_of_ones_own_stand_beside_the_ready_ones():
     assert "own vowels" not in TokenFeatures(vowels)([{"word": "by"}], 0)
 
 
+def test_features_of_ones_own_keep_their_values():
+    found = TokenFeatures(lambda sentence, at: {"size": 0.25, "none": 0.0})([{"word": "ab"}], 0)
+    assert found["own size"] == 0.25
+    assert "own none" not in found
+    usual = TokenFeatures()([{"word": "ab"}], 0)
+    assert found == {"own size": 0.25, **{name: usual.count(name) for name in usual}}
+
+
 def test_a_word_is_known_whatever_marks_stand_around_it():
     found = TokenFeatures()([{"word": "(1998),"}, {"word": "Fast"}], 0)
     assert {"word+0=1998", "form+0=<year>", "marks+0=(_", "marks+0=_),"} <= set(found)

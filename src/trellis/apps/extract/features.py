@@ -6,6 +6,7 @@ the tokens it is given are dictionaries with the columns of the text, "word" amo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,17 +33,20 @@ class TokenFeatures:
     more: FeatureFunction | None = None
     of_rules: tuple[TextFeature, ...] = ()
 
-    def __call__(self, sentence: Sequence[Mapping[str, Any]], at: int) -> list[Any]:
+    def __call__(self, sentence: Sequence[Mapping[str, Any]], at: int) -> list[str] | dict[str, float]:
         found = list(_ready([token["word"] for token in sentence[max(at - 2, 0) : at + 3]], min(at, 2)))
         n = len(sentence)
         found += [f"tenth={10 * at // n}", f"from start={min(at, LAST)}", f"from end={min(n - 1 - at, LAST)}"]
         if self.of_rules:
             words = [token["word"] for token in sentence]
             found += [f"told {name}" for feature in self.of_rules for name in feature.at(words, at)]
-        if self.more is not None:
-            # user-defined names cannot clash with the default ones
-            found += [f"own {name}" for name, value in named_values(self.more(sentence, at)) if value]
-        return found
+        if self.more is None:
+            return found
+        values: dict[str, float] = dict(Counter(found))
+        for name, value in named_values(self.more(sentence, at)):
+            own = f"own {name}"  # user-defined names cannot clash with the default ones
+            values[own] = values.get(own, 0.0) + value
+        return values
 
 
 def _ready(words: Sequence[str], at: int) -> Iterator[str]:
