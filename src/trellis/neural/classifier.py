@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from numpy.typing import NDArray
 from torch import nn
@@ -19,7 +19,7 @@ from trellis.models.documentation import documented
 from trellis.models.log_linear import Dev
 from trellis.models.tabular import TabularModel
 from trellis.neural.encoders import check_scores_of
-from trellis.neural.forms import CategoricalForm
+from trellis.neural.forms import FORMS, Form
 from trellis.neural.model import NeuralModel
 from trellis.structures import Categorical, LabelPosterior
 
@@ -82,8 +82,6 @@ class NeuralClassifier(NeuralModel, TabularModel):
     learning_rate: float = 0.01
     tol: float = 1e-9
 
-    form: ClassVar[CategoricalForm] = CategoricalForm()
-
     def encode(self, X: Any, y: Any = None, weights: Any = None, fit: bool = False) -> Batch:
         """A batch with one instance a row and the rows as features; with ``fit`` the parameters are reset."""
         batch = super(NeuralModel, self).encode(X, y, weights, fit=fit)
@@ -106,6 +104,9 @@ class NeuralClassifier(NeuralModel, TabularModel):
 
     def _structure(self, batch: Batch, arrays: Sequence[FloatArray]) -> Categorical:
         return Categorical(arrays[0], batch.first)
+
+    def form_of(self, batch: Batch) -> Form:
+        return FORMS["categorical"]
 
     def _rows(self, batch: Batch, q: LabelPosterior) -> FloatArray:
         return q.node

@@ -6,9 +6,9 @@ p(y | x) ∝ exp( Σ_t net(x)_t[y_t] + Σ_{t>1} edge[y_{t−1}, y_t] + start[y_1
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar, Self, TypedDict
+from typing import Any, Self, TypedDict
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from trellis.models.log_linear import Dev
 from trellis.models.sequence import Labels, SequenceModel, check_sentences
 from trellis.models.state import InnerHeader, SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.neural.encoders import check_scores_of
-from trellis.neural.forms import ChainForm
+from trellis.neural.forms import FORMS, Form
 from trellis.neural.model import NeuralModel, chain_groups
 from trellis.neural.scan import chain_log_partition
 from trellis.neural.targets import NeuralStatistics, Targets
@@ -108,7 +108,6 @@ class NeuralCRF(NeuralModel, SequenceModel):
     inputs: Callable[[Batch], Any] | None = None
     ends: bool = True
 
-    form: ClassVar[ChainForm] = ChainForm()
     learned_names = _CRFHeader
 
     # text in
@@ -191,12 +190,15 @@ class NeuralCRF(NeuralModel, SequenceModel):
                 "the posterior must be one over this model's own transitions: a view with several matrices of "
                 "transitions (edge features, or an HMM with `after`) cannot be trained to agree with a network"
             )
-        return NeuralStatistics((Targets(batch, plain.weights, plain.rows, group, q.edge_counts[:n_groups]),))
+        return NeuralStatistics((replace(plain, group=group, edge=q.edge_counts[:n_groups]),))
 
-    def _log_partition(self, offsets: IntArray, tensors: Sequence[Any], weights: FloatArray) -> Any:
+    def form_of(self, batch: Batch) -> Form:
+        return FORMS["chain"]
+
+    def _log_partition(self, batch: Batch, tensors: Sequence[Any], weights: FloatArray) -> Any:
         if tensors[0].is_cuda:
-            return chain_log_partition(offsets, tensors, weights)
-        return super()._log_partition(offsets, tensors, weights)
+            return chain_log_partition(batch.offsets, tensors, weights)
+        return super()._log_partition(batch, tensors, weights)
 
     def _linear(self, part: Targets, tensors: Sequence[Any]) -> list[Any]:
         rows, offsets = part.rows, part.batch.offsets

@@ -18,7 +18,7 @@ import numpy as np
 
 from trellis.data.ragged import FloatArray, IntArray, take_rows
 from trellis.errors import DataError, check_name
-from trellis.structures import Categorical, Chain, SpanningTrees, Structure, TreeParts, Trees
+from trellis.structures import Categorical, Chain, SpanningTrees, Structure, Trees
 
 Arrays = tuple[FloatArray, ...]
 
@@ -36,9 +36,9 @@ class Form(ABC):
     def marginals(self, structure: Structure, q: Any, weights: FloatArray) -> Arrays:
         """Σ_i weight_i d log Z_i / d scores, from a posterior that was inferred with these weights."""
 
-    def rows_of(self, offsets: IntArray, numbers: IntArray) -> IntArray:
-        """The entries of the first tensor that belong to these instances, in order."""
-        return take_rows(offsets, numbers)[1]
+    @abstractmethod
+    def rows_of(self, structure: Structure, numbers: IntArray) -> IntArray:
+        """The entries of the first tensor that belong to these instances, as a batch of them alone has them."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,9 @@ class ChainForm(Form):
         start, stop = node[offsets[:-1][filled]].sum(axis=0), node[offsets[1:][filled] - 1].sum(axis=0)
         return node, q.edge_counts.sum(axis=0), start, stop
 
+    def rows_of(self, structure: Structure, numbers: IntArray) -> IntArray:
+        return take_rows(structure.parts.offsets, numbers)[1]  # type: ignore[attr-defined]
+
 
 @dataclass(frozen=True)
 class CategoricalForm(Form):
@@ -68,6 +71,9 @@ class CategoricalForm(Form):
 
     def marginals(self, structure: Structure, q: Any, weights: FloatArray) -> Arrays:
         return (q.node * weights[:, None],)
+
+    def rows_of(self, structure: Structure, numbers: IntArray) -> IntArray:
+        return numbers
 
 
 @dataclass(frozen=True)
@@ -86,23 +92,18 @@ class PartsForm(Form):
         every = np.arange(structure.parts.n_parts, dtype=np.int64)
         return (q.at(every) * weights[structure.parts.instance_of(every)],)
 
-    def rows_of(self, offsets: IntArray, numbers: IntArray) -> IntArray:
-        raise DataError("constraints need a batch whose sentences are all labelled, or all unlabelled, here")
-
-
-@dataclass(frozen=True)
-class ArcsForm(PartsForm):
-    """Trees: a score for each arc, a square arc[child, head] for each sentence whose diagonal is the root."""
-
-    def rows_of(self, offsets: IntArray, numbers: IntArray) -> IntArray:
-        return take_rows(TreeParts(offsets).arc_offsets, numbers)[1]
+    def rows_of(self, structure: Structure, numbers: IntArray) -> IntArray:
+        parts, some = structure.parts, structure.take(numbers).parts
+        every = np.arange(some.n_parts, dtype=np.int64)
+        instance, local = some.split(every)
+        return parts.join(numbers[instance], local)
 
 
 FORMS: dict[str, Form] = {
     "chain": ChainForm(),
     "categorical": CategoricalForm(),
-    "trees": ArcsForm(Trees),
-    "spanning-trees": ArcsForm(SpanningTrees),
+    "trees": PartsForm(Trees),
+    "spanning-trees": PartsForm(SpanningTrees),
 }
 """Forms by the name of their structure."""
 

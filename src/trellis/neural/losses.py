@@ -84,22 +84,21 @@ class StructuredLoss(nn.Module):
         batch = _batch(X, y, self.label_names)
         everything = np.arange(len(batch))
         free = everything[~batch.complete] if self.constraints else everything[:0]
-        total = tensors[0].new_zeros(())
+        total, scores = tensors[0].new_zeros(()), self._structure(batch, tensors)
         for numbers in (np.setdiff1d(everything, free), free):
             if len(numbers):
-                part = batch if len(numbers) == len(batch) else batch.take(numbers)
-                own = tensors
-                if part is not batch:
-                    chosen = torch.from_numpy(self.form.rows_of(batch.offsets, numbers)).to(tensors[0].device)
-                    own = [tensors[0][chosen], *tensors[1:]]
-                total = total + self._distance(own, part, constrained=numbers is free)
+                chosen = torch.from_numpy(self.form.rows_of(scores, numbers)).to(tensors[0].device)
+                own = [tensors[0][chosen], *tensors[1:]]
+                total = total + self._distance(own, batch.take(numbers), constrained=numbers is free)
         return total / max(len(batch), 1) if self.reduction == "mean" else total
+
+    def _structure(self, batch: Batch, tensors: Sequence[Any]) -> Structure:
+        return self.form.structure(batch.offsets, [as_array(one) for one in tensors])
 
     def _distance(self, tensors: Sequence[Any], batch: Batch, *, constrained: bool) -> Any:
         rows = None
         if constrained:
-            parts = self.form.structure(batch.offsets, [as_array(one) for one in tensors]).parts
-            rows = compile_constraints(self.constraints, batch, self.label_names, parts)
+            rows = compile_constraints(self.constraints, batch, self.label_names, self._structure(batch, tensors).parts)
         known = batch.labels if batch.known else None
         return distance(self.form, batch.offsets, tensors, known, rows, tolerance=self.projection_tol)
 

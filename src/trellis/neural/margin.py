@@ -105,6 +105,6 @@ class NetworkMargin(MarginStep[ArrayState]):
             rows = rows_of(network, batch, self.rules).canonical()
             plan, paid = Plan.of(rows), prices(rows, batch.outputs)
         return violation(
-            network.part_form, batch.offsets, net(batch), batch.outputs, part.weights, power=self.power, plan=plan,
+            network.form_of(batch), batch.offsets, net(batch), batch.outputs, part.weights, power=self.power, plan=plan,
             paid=np.where(np.isfinite(paid), paid, 0.0), beam=self.beam,
         )  # fmt: skip

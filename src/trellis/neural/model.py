@@ -30,7 +30,7 @@ from trellis.models.lbfgs import Descent, GaussianPrior, Objective, minimise
 from trellis.models.log_linear import Dev
 from trellis.models.saving import from_archive, missing_function, to_archive
 from trellis.neural.encoders import Encoder, GivenModule, encoder_of
-from trellis.neural.forms import Form
+from trellis.neural.forms import Form, PartsForm
 from trellis.neural.functions import as_array, log_partition
 from trellis.neural.settings import NetworkSettings
 from trellis.neural.targets import NeuralStatistics, Targets, groups_of, mini_batches
@@ -58,7 +58,6 @@ class NeuralModel(NetworkSettings):
     discriminative: ClassVar[bool] = True
     rises: ClassVar[bool] = False
     title: ClassVar[str] = "training the network"
-    form: ClassVar[Form]
     label_names_: Vocabulary
     encode: Any
     parts: Any
@@ -145,7 +144,7 @@ class NeuralModel(NetworkSettings):
 
     def _arrays(self, batch: Batch) -> list[FloatArray]:
         """The tensors of the network, as arrays; remembered with the batch until the parameters change."""
-        memo: dict[str, Any] = batch.remembered(("network", self.form), dict)
+        memo: dict[str, Any] = batch.remembered("network", dict)
         if memo.get("version") is not self.version_:
             with torch.inference_mode():
                 pieces = [
@@ -165,12 +164,9 @@ class NeuralModel(NetworkSettings):
 
     def collect(self, batch: Batch, q: Any) -> NeuralStatistics:
         """Expected parts of a posterior, as targets."""
-        weights = batch.weights
-        group = np.arange(len(batch))
-        rows = self._rows(batch, q)
-        owner = np.repeat(weights, self._sizes(batch)) if len(rows) else np.zeros(0)
-        rows = rows * owner.reshape(-1, *[1] * (rows.ndim - 1))
-        return NeuralStatistics((Targets(batch, weights, rows, group),))
+        rows, sizes = self._rows(batch, q), self._sizes(batch)
+        rows = rows * np.repeat(batch.weights, sizes).reshape(-1, *[1] * (rows.ndim - 1))
+        return NeuralStatistics((Targets(batch, batch.weights, rows, sizes, np.arange(len(batch))),))
 
     def _sizes(self, batch: Batch) -> IntArray:
         """(n_instances,): entries of the first tensor."""
@@ -192,18 +188,17 @@ class NeuralModel(NetworkSettings):
     def likelihood_loss(self, net: Any, part: Targets) -> Any:
         """−Σ w E_q[log p] of targets, a scalar tensor."""
         tensors = net(part.batch)
-        total = self._log_partition(part.batch.offsets, tensors, part.weights)
+        total = self._log_partition(part.batch, tensors, part.weights)
         return total - sum(
             (one * target).sum() for one, target in zip(tensors, self._linear(part, tensors), strict=True)
         )
 
-    @property
-    def part_form(self) -> Form:
-        """The form of the scores, with the model's own settings of the structure."""
-        return self.form
+    def form_of(self, batch: Batch) -> Form:
+        """The form of the scores of a batch, with the model's own settings of the structure."""
+        return PartsForm(lambda _, scores: self._structure(batch, [scores]))
 
-    def _log_partition(self, offsets: IntArray, tensors: Sequence[Any], weights: FloatArray) -> Any:
-        return log_partition(self.part_form, offsets, tensors, weights)
+    def _log_partition(self, batch: Batch, tensors: Sequence[Any], weights: FloatArray) -> Any:
+        return log_partition(self.form_of(batch), batch.offsets, tensors, weights)
 
     def margin_step(self, weights: Any, batch: Batch, rules: Sequence[Any], **settings: Any) -> Any:
         """A pass of a structural SVM, for the loop of :class:`trellis.SSVM`."""
@@ -256,7 +251,7 @@ class NeuralModel(NetworkSettings):
         """d/dw of the scores of the expected parts (n_weights,): of a linear network, expected feature counts."""
         targets, net = statistics.joined(), self.net_
         found = np.zeros(len(self.weights_))
-        for part in mini_batches(targets, self.form, PIECE, None):
+        for part in mini_batches(targets, PIECE, None):
             tensors = net(part.batch)
             linear = zip(tensors, self._linear(part, tensors), strict=True)
             found += gradient_of(sum((one * target).sum() for one, target in linear), net)
@@ -270,7 +265,7 @@ class NeuralModel(NetworkSettings):
         def value_and_gradient(weights: FloatArray) -> tuple[float, FloatArray]:
             set_vector(net, weights)
             value, gradient = 0.0, np.zeros(len(weights))
-            for part in mini_batches(targets, self.form, PIECE, None):
+            for part in mini_batches(targets, PIECE, None):
                 own = self.likelihood_loss(net, part)
                 gradient += gradient_of(own, net)
                 value += float(own.detach())

@@ -28,14 +28,12 @@ from trellis.models.state import InnerHeader, SavedVocabulary, vocabulary_from_j
 from trellis.models.tree_model import MOST_WORDS, Heads, TreeModel
 from trellis.neural.arborescence import padded_arcs, tree_log_partition
 from trellis.neural.encoders import encoder_of
-from trellis.neural.forms import ArcsForm, Form
 from trellis.neural.model import NeuralModel
 from trellis.neural.targets import Targets
 from trellis.structures import Arcs, SpanningTrees, TreePosterior, Trees
 from trellis.structures.kernels import tree_check
 
 Relations = Sequence[Sequence[str | None] | None]
-FORMS: dict[bool, Form] = {True: ArcsForm(Trees), False: ArcsForm(SpanningTrees)}
 RELATION = "deprel"
 """The column with the relation of each word to its head; the empty one where it is not known."""
 
@@ -185,10 +183,6 @@ class NeuralParser(NeuralModel, TreeModel):
     title = "learning trees"
     learned_names = _ParserHeader
 
-    @property
-    def form(self) -> Form:  # type: ignore[override]
-        return FORMS[self.projective]
-
     # text in
 
     def _encoder(self) -> Any:
@@ -217,14 +211,10 @@ class NeuralParser(NeuralModel, TreeModel):
     def _sizes(self, batch: Batch) -> IntArray:
         return batch.lengths**2
 
-    def _log_partition(self, offsets: IntArray, tensors: Sequence[Any], weights: FloatArray) -> Any:
+    def _log_partition(self, batch: Batch, tensors: Sequence[Any], weights: FloatArray) -> Any:
         if tensors[0].is_cuda and not self.projective:
-            return tree_log_partition(offsets, tensors[0], weights, single_root=self.single_root)
-        return super()._log_partition(offsets, tensors, weights)
-
-    @property
-    def part_form(self) -> Form:
-        return ArcsForm(lambda o, s: self._structure(Batch(o, np.full(int(o[-1]), -1), np.ones(len(o) - 1)), [s]))
+            return tree_log_partition(batch.offsets, tensors[0], weights, single_root=self.single_root)
+        return super()._log_partition(batch, tensors, weights)
 
     def likelihood_loss(self, net: Any, part: Targets) -> Any:
         """−Σ w E_q[log p] of arcs, and −Σ w log p(relation) where it is known."""
@@ -232,7 +222,7 @@ class NeuralParser(NeuralModel, TreeModel):
         vectors = net.body(batch) if batch.n_slots else net.root.new_zeros(0, len(net.root))
         arc = net.arc_scores(batch, vectors)
         target = torch.from_numpy(part.rows).to(arc.device, arc.dtype, non_blocking=True)
-        total = self._log_partition(batch.offsets, [arc], part.weights) - (arc * target).sum()
+        total = self._log_partition(batch, [arc], part.weights) - (arc * target).sum()
         if net.relations is None or RELATION not in batch.columns:
             return total
         column = batch.column(RELATION)

@@ -15,21 +15,21 @@ from typing import Any
 import numpy as np
 
 from trellis.data.batch import Batch, Column
-from trellis.data.ragged import FloatArray, IntArray, offsets_of
-from trellis.neural.forms import Form
+from trellis.data.ragged import FloatArray, IntArray, offsets_of, take_rows
 
 
 @dataclass(frozen=True)
 class Targets:
     """Instances and their expected parts, weighted.
 
-    weights : (n_instances,);  rows : like the first tensor of the form
+    weights : (n_instances,);  rows : expected parts, instance by instance;  sizes : (n_instances,) rows of each
     group : (n_instances,) the group of each instance;  edge : (n_groups, K, K), of chains only
     """
 
-    batch: Batch
+    batch: Any
     weights: FloatArray
     rows: FloatArray
+    sizes: IntArray
     group: IntArray
     edge: FloatArray | None = None
 
@@ -37,13 +37,13 @@ class Targets:
         edge = None if self.edge is None else self.edge * factor
         return replace(self, weights=self.weights * factor, rows=self.rows * factor, edge=edge)
 
-    def take(self, form: Form, groups: IntArray, members: Sequence[IntArray]) -> Targets:
+    def take(self, groups: IntArray, members: Sequence[IntArray]) -> Targets:
         """The targets of these groups, as one group; members : the instances of each group."""
         numbers = np.sort(np.concatenate([members[g] for g in groups.tolist()]))
         edge = None if self.edge is None else self.edge[groups].sum(axis=0, keepdims=True)
-        rows = self.rows[form.rows_of(self.batch.offsets, numbers)]
+        rows = self.rows[take_rows(offsets_of(self.sizes), numbers)[1]]
         group = np.zeros(len(numbers), np.int64)
-        return Targets(self.batch.take(numbers), self.weights[numbers], rows, group, edge)
+        return Targets(self.batch.take(numbers), self.weights[numbers], rows, self.sizes[numbers], group, edge)
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,7 @@ class NeuralStatistics:
             join_batches([piece.batch for piece in pieces]),
             np.concatenate([piece.weights for piece in pieces]),
             np.concatenate([piece.rows for piece in pieces]),
+            np.concatenate([piece.sizes for piece in pieces]),
             np.concatenate([piece.group + first[i] for i, piece in enumerate(pieces)]),
             np.concatenate(edges) if edges else None,
         )
@@ -120,9 +121,7 @@ def groups_of(offsets: IntArray, n_labels: int, largest: int) -> IntArray:
     return found
 
 
-def mini_batches(
-    targets: Targets, form: Form, size: int, rng: np.random.Generator | None, pool: int = 20
-) -> Iterator[Targets]:
+def mini_batches(targets: Targets, size: int, rng: np.random.Generator | None, pool: int = 20) -> Iterator[Targets]:
     """The targets in mini-batches of about ``size`` instances, in another order each time.
 
     Instances of similar length come together, within ``pool`` mini-batches that are drawn at random; without a
@@ -135,10 +134,10 @@ def mini_batches(
     groups = np.arange(n_groups)
     if rng is not None:
         rng.shuffle(groups)
-        lengths = np.bincount(targets.group, targets.batch.lengths, minlength=n_groups) / np.maximum(counts, 1)
+        lengths = np.bincount(targets.group, targets.sizes, minlength=n_groups) / np.maximum(counts, 1)
         ends = np.cumsum(counts[groups]) // max(size * pool, 1)
         groups = groups[np.lexsort((lengths[groups], ends))]
     cuts = np.flatnonzero(np.diff(np.cumsum(counts[groups]) // size) > 0) + 1
     chunks = [chunk for chunk in np.split(groups, cuts) if len(chunk)]
     for number in range(len(chunks)) if rng is None else rng.permutation(len(chunks)).tolist():
-        yield targets.take(form, chunks[number], members)
+        yield targets.take(chunks[number], members)

@@ -65,7 +65,7 @@ class Steps:
         forked = model._seeded(int(self.rng.integers(2**31)))
         net.train()
         try:
-            for part in mini_batches(self.targets, model.form, model.batch_size, self.rng):
+            for part in mini_batches(self.targets, model.batch_size, self.rng):
                 own = self.loss(net, part)
                 loss = own / (len(part.weights) * self.mean)
                 if self.l2:
