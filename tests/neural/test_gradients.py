@@ -7,15 +7,17 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'trellis-learn[torch]'")
 
+from tests.projection.cases import HARD, EachKind, build_problem, random_case  # noqa: E402
 from trellis.constraints import compile_constraints, count  # noqa: E402
 from trellis.constraints.arcs import arcs  # noqa: E402
+from trellis.constraints.strength import Kind, Norm  # noqa: E402
 from trellis.data.batch import Batch  # noqa: E402
 from trellis.data.vocabulary import Vocabulary  # noqa: E402
 from trellis.neural.arborescence import tree_log_partition  # noqa: E402
-from trellis.neural.forms import FORMS, PartsForm, form_of  # noqa: E402
+from trellis.neural.forms import FORMS, form_of  # noqa: E402
 from trellis.neural.functions import distance, log_partition  # noqa: E402
 from trellis.neural.scan import chain_log_partition  # noqa: E402
-from trellis.structures import SpanningTrees, TreeParts, Trees  # noqa: E402
+from trellis.structures import SpanningTrees, TreeParts  # noqa: E402
 
 LENGTHS = [3, 1, 0, 4]
 OFFSETS = np.cumsum([0, *LENGTHS])
@@ -77,11 +79,33 @@ def constraint_rows(structure, batch, parts):
     return compile_constraints([arcs(direction="left").per("corpus") >= 3.5], batch, NAMES, parts)
 
 
-@pytest.mark.parametrize("projective", [True, False])
-def test_any_structure_with_scores_of_parts_has_gradients(projective):
-    form = form_of(lambda offsets, scores: (Trees if projective else SpanningTrees)(offsets, scores, single_root=False))
-    assert isinstance(form, PartsForm)
-    assert torch.autograd.gradcheck(lambda t: log_partition(form, OFFSETS, [t], WEIGHTS), tensors("trees"))
+def with_scores_of_parts(kind):
+    """A batch of the kind, its form with scores that are added to all of its parts, and such scores."""
+    rng = np.random.default_rng(3)
+    case = random_case(rng, kind)
+    every = np.arange(case.n_parts)
+    form = form_of(lambda offsets, scores: case.structure().add(every, scores))
+    return case, form, torch.tensor(rng.normal(size=case.n_parts), requires_grad=True)
+
+
+@EachKind
+def test_any_structure_with_scores_of_parts_has_gradients(kind):
+    """Segments, word alignments, joint structures, and one that the library does not know."""
+    case, form, scores = with_scores_of_parts(kind)
+    offsets = np.arange(case.n_instances + 1)
+    assert torch.autograd.gradcheck(lambda t: log_partition(form, offsets, [t], WEIGHTS), [scores])
+
+
+@EachKind
+def test_any_structure_has_gradients_under_constraints(kind):
+    case, form, scores = with_scores_of_parts(kind)
+    offsets = np.arange(case.n_instances + 1)
+    groups = [("local", HARD, 2), ("coupling", (Kind.PENALTY, Norm.L2), 1)]
+    rows = build_problem(np.random.default_rng(4), case, 1.0, groups, equality=0.0).rows
+    assert distance(form, offsets, [scores], None, rows, WEIGHTS, 1e-11).item() > 1e-3
+    assert torch.autograd.gradcheck(
+        lambda t: distance(form, offsets, [t], None, rows, WEIGHTS, 1e-11), [scores], eps=1e-4, atol=1e-5
+    )
 
 
 def test_batched_scans_of_chains_are_the_kernels():

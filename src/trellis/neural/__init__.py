@@ -16,6 +16,7 @@ _EXPORTS = {
     "NeuralCRF": "trellis.neural.crf",
     "NeuralClassifier": "trellis.neural.classifier",
     "NeuralModel": "trellis.neural.model",
+    "NeuralParts": "trellis.neural.parts",
     "NeuralParser": "trellis.neural.parser",
     "Pretrained": "trellis.neural.pretrained",
     "StructuredLoss": "trellis.neural.losses",

@@ -219,14 +219,7 @@ class NeuralCRF(NeuralModel, SequenceModel):
         """
         self._check_types()
         compile_ahead("CRF")
-        batch = self.encode(X, y, sample_weight, fit=True)
-        complete = np.flatnonzero(batch.complete & (batch.weights > 0))
-        if not len(complete):
-            raise DataError(
-                "no sentence is fully labelled, and fit uses only such sentences; to learn from the others, train "
-                "this model with a learner of trellis.learn"
-            )
-        return self._fitted(batch.take(complete), dev)
+        return self._fitted(self._complete(self.encode(X, y, sample_weight, fit=True)), dev)
 
     # one file
 

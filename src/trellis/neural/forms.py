@@ -12,13 +12,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from trellis.data.ragged import FloatArray, IntArray, take_rows
 from trellis.errors import DataError, check_name
-from trellis.structures import Categorical, Chain, SpanningTrees, Structure, Trees
+from trellis.structures import Categorical, Chain, Joint, Segments, SpanningTrees, Structure, Trees
+from trellis.structures.structure import PosteriorOptions, expect_scores
 
 Arrays = tuple[FloatArray, ...]
 
@@ -76,6 +77,47 @@ class CategoricalForm(Form):
         return numbers
 
 
+class _AllMarginals(Structure):
+    """Mixed into a structure whose posteriors have some marginals only where they are asked for: all are."""
+
+    kind = ""  # fast paths ask for what constraints are about
+
+    @property
+    def every(self) -> IntArray:
+        """All parts."""
+        return np.arange(self.parts.n_parts, dtype=np.int64)
+
+    def infer(self, *, weights: FloatArray | None = None, at: IntArray | None = None) -> Any:
+        return super().infer(weights=weights, at=self.every)
+
+    def posterior(self, part: IntArray, value: FloatArray, **options: Unpack[PosteriorOptions]) -> Any:
+        return super().posterior(part, value, **{**options, "at": self.every})
+
+
+class _Chain(_AllMarginals, Chain):
+    """A chain with marginals of transitions."""
+
+
+class _Segments(_AllMarginals, Segments):
+    """Segments with marginals of transitions and of whole segments."""
+
+    def expected_score(self, q: Any, weights: FloatArray) -> float:
+        expected = expect_scores(q.at(self.every), self.part_scores(self.every))
+        return float(weights[self.parts.instance_of(self.every)] @ expected)
+
+
+def with_all_marginals(scores: Structure) -> Structure:
+    """The same scores, whose posteriors have the marginals of all parts."""
+    if isinstance(scores, Chain):
+        scores.__class__ = _Chain
+    elif isinstance(scores, Segments):
+        scores.__class__ = _Segments
+    elif isinstance(scores, Joint):
+        for member in scores.members:
+            with_all_marginals(member)
+    return scores
+
+
 @dataclass(frozen=True)
 class PartsForm(Form):
     """Any structure with a score for each part.
@@ -86,7 +128,7 @@ class PartsForm(Form):
     make: Callable[[IntArray, FloatArray], Structure]
 
     def structure(self, offsets: IntArray, arrays: Sequence[FloatArray]) -> Structure:
-        return self.make(offsets, arrays[0])
+        return with_all_marginals(self.make(offsets, arrays[0]))
 
     def marginals(self, structure: Structure, q: Any, weights: FloatArray) -> Arrays:
         every = np.arange(structure.parts.n_parts, dtype=np.int64)

@@ -57,6 +57,7 @@ class NeuralModel(NetworkSettings):
 
     discriminative: ClassVar[bool] = True
     rises: ClassVar[bool] = False
+    at_once: ClassVar[int] = PIECE
     title: ClassVar[str] = "training the network"
     label_names_: Vocabulary
     encode: Any
@@ -144,12 +145,12 @@ class NeuralModel(NetworkSettings):
 
     def _arrays(self, batch: Batch) -> list[FloatArray]:
         """The tensors of the network, as arrays; remembered with the batch until the parameters change."""
-        memo: dict[str, Any] = batch.remembered("network", dict)
+        memo: dict[str, Any] = batch.remembered("network", dict) if isinstance(batch, Batch) else {}
         if memo.get("version") is not self.version_:
             with torch.inference_mode():
                 pieces = [
-                    self.net_(batch.instances(low, min(low + PIECE, len(batch))))
-                    for low in range(0, max(len(batch), 1), PIECE)
+                    self.net_(batch.instances(low, min(low + self.at_once, len(batch))))
+                    for low in range(0, max(len(batch), 1), self.at_once)
                 ]
             first = as_array(torch.cat([piece[0] for piece in pieces]))
             memo["arrays"] = [first, *(as_array(one) for one in pieces[0][1:])]
@@ -281,6 +282,16 @@ class NeuralModel(NetworkSettings):
         return found
 
     # alone, as an estimator
+
+    def _complete(self, batch: Batch) -> Batch:
+        """The instances that are fully labelled."""
+        complete = np.flatnonzero(batch.complete & (batch.weights > 0))
+        if not len(complete):
+            raise DataError(
+                "no instance is fully labelled, and fit uses only such instances; to learn from the others, train "
+                "this model with a learner of trellis.learn"
+            )
+        return batch.take(complete)
 
     def _fitted(self, batch: Batch, dev: Dev) -> Self:
         """Trained on a batch whose outputs are all known; the score on ``dev`` decides which pass is kept."""

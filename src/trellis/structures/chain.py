@@ -150,7 +150,7 @@ class Chain(Structure):
 
     def take(self, numbers: IntArray) -> Chain:
         offsets, slots = take_rows(self.offsets, numbers)
-        some = Chain.over(
+        some = type(self).over(
             self.tables, offsets, node_index=self.node_index[slots], edge_index=self.edge_index[slots],
             first=self.first, owner=self.owner,
         )  # fmt: skip
@@ -165,7 +165,7 @@ class Chain(Structure):
         owner: tuple[IntArray, int] | None = None,
     ) -> Chain:
         """The same instances with other scores."""
-        chain = Chain.over(
+        chain = type(self).over(
             tables, self.offsets, node_index=node_index, edge_index=edge_index, first=self.first, owner=owner
         )
         chain.numbers = self.numbers
