@@ -36,9 +36,10 @@ demo: $(PACKAGE)  ## a short tour of what works
 test: $(DEV)  ## all tests, the examples in docstrings and those of the README
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
-test-neural: $(DEV)  ## the tests of trellis.neural, with PyTorch (some 200 MB), which `make test` skips without it
-	$(PIP) install --editable '.[torch,transformers]'
-	$(BIN)/python -m pytest -n $(WORKERS) tests/neural src/trellis/neural $(ARGS)
+test-neural: $(DEV)  ## the tests of trellis.neural, with PyTorch, which `make test` skips without it
+	@$(BIN)/python -c 'import torch' 2>/dev/null || $(PIP) install --editable '.[torch,transformers]'
+	$(BIN)/python -m pytest -n $(WORKERS) tests/neural src/trellis/neural tests/docs/test_pages.py \
+		tests/benchmarks/test_small_runs.py -k neural $(ARGS)
 
 lint: $(DEV)  ## ruff, mypy in strict mode, the layers
 	$(BIN)/ruff check .

@@ -74,6 +74,15 @@ def test_import_and_help_stay_light(statement):
     assert done.stdout.splitlines()[-1] == "heavy: []"
 
 
+def test_only_networks_load_torch():
+    code = (
+        "import sys, trellis.neural, trellis.models\nfrom trellis import Extractor, Parser, Tagger\n"
+        "Extractor(['A'], encoder='bilstm'), dir(trellis.neural)\nprint('torch' in sys.modules)"
+    )
+    done = run_python(code)
+    assert (done.returncode, done.stdout.split()) == (0, ["False"]), done.stderr
+
+
 def test_every_export_exists_and_is_listed():
     for name in trellis.__all__:
         assert getattr(trellis, name) is not None

@@ -187,8 +187,6 @@ CHECKS: dict[str, Callable[[Table], None]] = {
 def test_a_small_run_prints_a_table_that_is_computed(name, monkeypatch, tmp_path):
     if name == "neural":
         pytest.importorskip("torch", reason="needs PyTorch: pip install 'trellis-learn[torch]'")
-    if name == "neural":
-        pytest.importorskip("torch", reason="networks need PyTorch: make test-neural")
     table = Table(run_small(name, monkeypatch, tmp_path))
     assert not BAD.search(table.text), table.text
     found = numbers(table.text)

@@ -91,7 +91,8 @@ class _AllMarginals(Structure):
         return super().infer(weights=weights, at=self.every)
 
     def posterior(self, part: IntArray, value: FloatArray, **options: Unpack[PosteriorOptions]) -> Any:
-        return super().posterior(part, value, **{**options, "at": self.every})
+        options["at"] = self.every
+        return super().posterior(part, value, **options)
 
 
 class _Chain(_AllMarginals, Chain):

@@ -145,7 +145,7 @@ class NeuralModel(NetworkSettings):
 
     def _arrays(self, batch: Batch) -> list[FloatArray]:
         """The tensors of the network, as arrays; remembered with the batch until the parameters change."""
-        memo: dict[str, Any] = batch.remembered("network", dict) if isinstance(batch, Batch) else {}
+        memo: dict[str, Any] = self._memo(batch)
         if memo.get("version") is not self.version_:
             with torch.inference_mode():
                 pieces = [
@@ -161,6 +161,11 @@ class NeuralModel(NetworkSettings):
             raise DataError(
                 "the network returns scores that are not finite: lower the learning rate, or check its input"
             )
+        return found
+
+    def _memo(self, batch: Any) -> dict[str, Any]:
+        """What is remembered with a batch."""
+        found: dict[str, Any] = batch.remembered("network", dict)
         return found
 
     def collect(self, batch: Batch, q: Any) -> NeuralStatistics:

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from trellis.data.batch import Batch
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import threads_for
@@ -138,7 +139,7 @@ class NeuralParts(NeuralModel):
             self._check_fitted()
             return self.like_.encode(X, y, weights)
         self._check_settings()
-        self.like_ = own_model(self.like, learned=False)
+        self.like_: Any = own_model(self.like, learned=False)
         batch = self.like_.encode(X, y, weights, fit=True)
         self._learn(batch)
         return batch
@@ -196,6 +197,9 @@ class NeuralParts(NeuralModel):
         flat = with_all_marginals(parts.zeros())
         flat.first = batch.first
         return flat.add(np.arange(parts.n_parts, dtype=np.int64), arrays[0])
+
+    def _memo(self, batch: Any) -> dict[str, Any]:
+        return super()._memo(batch) if isinstance(batch, Batch) else {}
 
     def _by_instance(self, batch: Any) -> IntArray:
         """(n_parts,): the parts of the first instance, of the second, and so on."""
