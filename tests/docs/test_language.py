@@ -172,6 +172,18 @@ def test_docstrings_of_commands_are_in_standard_words():
     assert wrong == {}
 
 
+OTHER_PROGRAMS = re.compile(r"make |bench|pip |ARGS|`--small`")
+"""Lines about other programs, with options of their own."""
+
+
+@pytest.mark.parametrize("path", USER_PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_options_that_pages_name_exist(path):
+    known = {flag for one in (*COMMANDS.values(), *SERVERS.values()) for p in one.params for flag in p.opts}
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not OTHER_PROGRAMS.search(line)]
+    named = {flag for line in lines for flag in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", line)}
+    assert named <= known | {"--help", "--version"}
+
+
 def test_a_coined_word_is_found(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# A page\nThe likeliest label, `told`, is labeled\n\n    as heard\n\nin an earlier version.\n")
