@@ -1,4 +1,4 @@
-"""The ``trellis`` command and what its subcommands share. The subcommands themselves are in the applications."""
+"""The ``trellis`` command and shared code of its subcommands, which are in the applications."""
 
 from __future__ import annotations
 

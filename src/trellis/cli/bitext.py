@@ -1,4 +1,4 @@
-"""The parallel text that a command line names: read as often as needed, its empty and long pairs counted on the way."""
+"""The parallel text of a command line, which can be read repeatedly; empty and long pairs are counted."""
 
 from __future__ import annotations
 

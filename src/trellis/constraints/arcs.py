@@ -1,4 +1,4 @@
-"""Counts of arcs of dependency trees, chosen by what stands at their ends.
+"""Counts of arcs of dependency trees, selected by conditions on head and child.
 
     arcs(head=tag == "VERB", child=tag == "NOUN") >= 1                  verbs head a noun, in every sentence
     arcs(head=tag == "VERB", child=tag == "NOUN", share=True).per("corpus") >= 0.8

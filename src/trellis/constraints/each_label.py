@@ -1,4 +1,4 @@
-"""Constraints about all labels: one that says the same of every label, and a price on how many each word is given.
+"""Constraints about all labels: the same constraint for every label, and a penalty on the number of labels per word.
 
 few_labels_per is posterior sparsity (Graça et al. 2009), and few_arcs_per the same of the tags that arcs join
 (Gillenwater et al. 2010).

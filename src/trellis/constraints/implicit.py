@@ -1,4 +1,4 @@
-"""What stands beside rows: forbidden parts, and blocks of rows that stay implicit since there are too many of them.
+"""Constraints that are not explicit rows: forbidden parts, and blocks of rows too numerous to be listed.
 
 Posterior sparsity is a price on how many labels each word (or any other key) is ever given,
 

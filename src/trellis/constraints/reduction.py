@@ -1,4 +1,4 @@
-"""What rows say over all outputs, and where given outputs put them to the test.
+"""The range of rows over all outputs, and the places where given outputs test them.
 
 With low = min_y φ(y) and high = max_y φ(y) over all outputs (``Parts.extremes``), a row φ ≤ b
 

@@ -1,4 +1,4 @@
-"""shares: target expectations, how labels are shared out among the tokens at which something is observed.
+"""shares: target proportions of labels among the tokens that meet a condition.
 
     E_q[ tokens labelled k where it holds ] = target_k · tokens where it holds      over the corpus, for each k named
 

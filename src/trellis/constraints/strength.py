@@ -1,4 +1,4 @@
-"""How strongly a constraint is meant, and what that makes of its dual variables.
+"""The strength of a constraint, and its effect on the dual variables.
 
 For the rows of one norm group, with violations ξ (E_q[φ] − b ≤ ξ, or |E_q[φ] − b| ≤ ξ for an equality):
 

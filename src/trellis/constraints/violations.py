@@ -1,4 +1,4 @@
-"""What violations of rows cost, and violations as variables of a linear program.
+"""The cost of violating rows, and violations as variables of a linear program.
 
 The price is σ‖ξ‖, (σ/2)‖ξ‖₂², or nothing within the slack and everything beyond it. Norms grow with each violation, so
 the price of lower bounds on violations is a lower bound on the price. In a program, of averages of outputs (γ = 0) or

@@ -1,4 +1,4 @@
-"""Lists whose members are made when they are asked for."""
+"""Lists whose members are created on access."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every E-step and the loop share: a model, its instances, and where they are worked on.
+"""Data of a training run, shared by E-steps and the loop: a model, its instances and their shards.
 
 Instances whose every label is known contribute log p(x, y), and statistics that never change. The others are *free*: an
 E-step finds a posterior for them. Instances of weight 0 are left out.

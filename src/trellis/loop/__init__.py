@@ -1,4 +1,4 @@
-"""The training loop that every learner and every model's own ``fit`` uses; it knows no model."""
+"""The training loop that every learner and every model's own ``fit`` uses; it does not depend on models."""
 
 from trellis.loop.history import History, Round
 from trellis.loop.loop import Loop, Settings

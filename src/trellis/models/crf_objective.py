@@ -1,4 +1,4 @@
-"""What the log-likelihood of a CRF and its gradient are made of, shard by shard.
+"""Log-likelihood of a CRF and its gradient, shard by shard.
 
     score(y) = Σ_t Σ_f value(t, f) w[f, y_t] + Σ_{t>1} edge_t[y_{t−1}, y_t] + start[y_1] + stop[y_n]
     edge_t   = edge + Σ_f value(t, f) v[f]                                with features of label pairs; else edge alone

@@ -1,4 +1,4 @@
-"""What a projection leaves behind: dual variables, and the outcome over a corpus."""
+"""Results of a projection: dual variables, and statistics over a corpus."""
 
 from __future__ import annotations
 

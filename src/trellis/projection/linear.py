@@ -1,4 +1,4 @@
-"""γ = 0: the projection is a linear program, and its answer an average of a few outputs.
+"""γ = 0: the projection is a linear program, and its solution an average of a few outputs.
 
     q = argmin_q −E_q[score] + prices   s.t. the rows            (Samdani et al. 2012, sec. 3: LP-EM)
 

@@ -1,4 +1,4 @@
-"""Pictures of dependency trees: arcs above a sentence, as dark as they are likely.
+"""Figures of dependency trees: arcs above a sentence, darker if more probable.
 
 After Ganchev et al. 2010, Figure 10: an arc's opacity is its posterior, given (conserved) arcs are dotted, right ones
 green and wrong ones red where the tree is known; one row before a projection and one after it.

@@ -1,4 +1,4 @@
-"""Constrained argmax over a corpus, shard by shard, and prices for what is said of the corpus as a whole.
+"""Constrained argmax over a corpus, shard by shard, with multipliers for constraints over the whole corpus.
 
     ŷ = argmax_y  score(y) − Σ_k ρ_k d_k(x, y)                        (Chang 2011, eq. 3.2; algorithm 8, line 5)
 

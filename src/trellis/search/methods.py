@@ -1,4 +1,4 @@
-"""The methods of search, each for the instances that an argmax leaves in doubt, and which one follows which."""
+"""The search methods for instances that an argmax does not solve, and their order."""
 
 from __future__ import annotations
 

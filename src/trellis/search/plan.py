@@ -1,4 +1,4 @@
-"""Rows prepared for decoding: what factors is folded into the scores, the rest is left to a search.
+"""Rows prepared for decoding: those that factor are added to the scores, the others are left to a search.
 
 A price factors if it is, for every output, a sum over parts, so that a plain argmax is exact for it. Two cases are
 found:

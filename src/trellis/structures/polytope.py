@@ -1,4 +1,4 @@
-"""The outputs of a structure as a 0/1 program: what integer search reads.
+"""The outputs of a structure as a 0/1 program, for integer search.
 
     outputs = { x : matrix · x = bound,  x ∈ {0, 1} },      part p is used by x if  (use · x)_p = 1
 

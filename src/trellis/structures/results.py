@@ -1,4 +1,4 @@
-"""What the queries of a structure return.
+"""Results of the queries of a structure.
 
 Marginals of transitions are kept as the factors that forward-backward leaves, K numbers a boundary in place of K²:
 

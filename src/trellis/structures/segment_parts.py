@@ -1,4 +1,4 @@
-"""The parts of segmentations: labels and transitions as chains have them, segments, and segments beside their like.
+"""The parts of segmentations: labels, transitions, segments, and segments that follow one of the same label.
 
 A sequence is cut into segments of one label each. With n slots in all, K labels and lengths told apart up to L:
 

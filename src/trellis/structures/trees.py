@@ -1,4 +1,4 @@
-"""Trees: projective dependency trees, in which every word hangs on one head and no arcs cross.
+"""Trees: projective dependency trees, in which every word has one head and no arcs cross.
 
     score(y) = base + Σ_{(h, c) in y} arc(h, c) + Σ_{c the nearest dependent of h on its side} nearest(h, c)
 

@@ -1,4 +1,4 @@
-"""Command lines of fast_align and eflomal, as their users type them, in the words of ``trellis align``.
+"""Command lines of fast_align and eflomal, translated to options of ``trellis align``.
 
 typed                       by users of    becomes
 -d                          fast_align     nothing: jump widths are always learned

@@ -1,4 +1,4 @@
-"""``trellis align --interactive``: each line of standard input is answered at once, by a model that stays in memory."""
+"""``trellis align --interactive``: a model in memory answers each line of standard input at once."""
 
 from __future__ import annotations
 

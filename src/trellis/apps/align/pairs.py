@@ -1,4 +1,4 @@
-"""Sentence pairs on their way to the model: in chunks, with some kept, with kernels compiled when all are read."""
+"""Sentence pairs read in chunks, some of them kept; kernels are compiled once all are read."""
 
 from __future__ import annotations
 

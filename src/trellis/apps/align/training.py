@@ -1,4 +1,4 @@
-"""Training of an alignment model that drops pairs as it goes, and takes in whole words after stems."""
+"""Training of an alignment model that drops improbable word pairs and adds whole words after stems."""
 
 from __future__ import annotations
 

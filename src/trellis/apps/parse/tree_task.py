@@ -1,4 +1,4 @@
-"""What tasks share that learn a model of trees without punctuation: whole sentences parsed, and one file.
+"""Shared code of tasks that learn trees without punctuation: parsing of whole sentences, and model files.
 
 Relations of a transferred parser are those of projected arcs, and for other arcs those that tags suggest: a labeller of
 tags alone, learned from the source trees, names the relation of every arc of the target trees, and a labeller of the

@@ -1,4 +1,4 @@
-"""Instances that are searched alike, in shards: the most violating output of each, or the best that agrees with y.
+"""Instances searched in the same way, in shards: the most violating output of each, or the best that agrees with y.
 
     max_h  w · Φ(x, h) + Δ(y, h) − price(h)        loss-augmented (Chang 2011, eq. 2.11); price: of violated constraints
 

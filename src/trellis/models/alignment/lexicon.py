@@ -1,4 +1,4 @@
-"""One description of words, whole or by their first letters, and the translation tables of both directions over it.
+"""Words represented as a whole or by their first letters, and the translation tables of both directions.
 
 Two descriptions, d = 1, 2, are two models of the same alignments y. If both must have the same posterior q, that is
 

@@ -1,4 +1,4 @@
-"""Where the next link goes: jump widths and first places, with an M-step in closed form that never loses.
+"""Jump widths and first positions, with an M-step in closed form that never decreases the likelihood.
 
     p(i | a) = c(i − a) / Σ_{k=0..I} c(k − a),      place I is the end of the sentence     (Vogel et al. 1996)
     p(i | none yet) = f(i) / Σ_{k=0..I} f(k)

@@ -1,4 +1,4 @@
-"""Translation tables of both directions: t₁(f | e), t₂(e | f), words that come from null, and pairs never seen.
+"""Translation tables of both directions: t₁(f | e), t₂(e | f), null words, and unseen pairs.
 
 Every distribution has a Dirichlet prior with the same concentration α for each of its entries, that of null too: words
 and null must be smoothed alike, else one of them collects what the other loses. Some pairs have more than α: those of
