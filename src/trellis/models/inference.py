@@ -91,13 +91,11 @@ class Inference:
 
     def compute(self, *kinds: str) -> Self:
         """Run inference once for several kinds of queries: "outputs", "posteriors", "log_partition", "places"."""
-        missing = tuple(kind for kind in kinds if kind not in self._found)
-        if missing:
+        if missing := tuple(kind for kind in kinds if kind not in self._found):
             self._found.update(self._run(missing))
         return self
 
     def _run(self, kinds: tuple[str, ...]) -> dict[str, list[Any]]:
-        """The answers of the shards, by kind."""
         return by_kind(kinds, list(place_batch(self.engine, self.batch).run(Query(kinds), bare(self.model))))
 
     def _shards(self, kind: str) -> list[Any]:
