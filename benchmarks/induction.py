@@ -31,7 +31,7 @@ from trellis.apps.induce.inducer import Inducer
 from trellis.apps.parse.tagger import Tagger
 from trellis.data.columns import read_columns
 from trellis.learn.margin import Perceptron
-from trellis.metrics.induction import labels_a_word_of_tagging, score_induction
+from trellis.metrics.induction import labels_per_word_of_tagging, score_induction
 from trellis.models import CRF
 
 
@@ -173,7 +173,7 @@ def run_one(corpus: Corpus, method: str, seed: int, args, *, closed: bool = Fals
         "information": scores.mutual_information,
         "vi": scores.variation_of_information,
         "v": 100 * scores.v_measure,
-        "labels": inducer.labels_a_word_,
+        "labels": inducer.labels_per_word_,
         "sizes": scores.state_sizes.tolist(),
         "seconds": seconds,
         "gap": inducer.history_[-1].gap,
@@ -223,7 +223,7 @@ def table(corpus: Corpus, results: dict[str, list[dict]], paper: dict) -> None:
         "seconds",
     ]
     print(f"{'':16}" + "".join(f"{head:>14}" for head in heads))
-    print(f"{'supervised':16}{'':42}{labels_a_word_of_tagging(corpus.words, corpus.tags):>14.2f}")
+    print(f"{'supervised':16}{'':42}{labels_per_word_of_tagging(corpus.words, corpus.tags):>14.2f}")
     em, sparse = results.get("EM"), results.get("Sparse (32)")
     for method in ORDER:
         if method not in results:

@@ -123,6 +123,6 @@ def test_plain_tables_are_those_of_model_1_by_em(files):
                     counts[e, f] += p / sum(share.values())
         total = {e: sum(n for (other, _), n in counts.items() if other == e) for e in (*SOURCE, None)}
         table = {(e, f): n / total[e] for (e, f), n in counts.items()}
-    found = {(e, f): p for e, f, p, _ in Aligner.load(files / "m").translations(least=1e-3)}
+    found = {(e, f): p for e, f, p, _ in Aligner.load(files / "m").translations(min_probability=1e-3)}
     expected = {pair: p for pair, p in table.items() if p >= 1e-3 and pair[0] is not None}
     assert {pair: p for pair, p in found.items() if p >= 1e-3} == pytest.approx(expected, abs=2e-4)

@@ -96,7 +96,7 @@ def aligned(engine: Any, **settings: Any) -> Any:
 
 def induced(engine: Any, method: str) -> Any:
     inducer = Inducer(4, method=method, max_iter=6, em_iter=3, frequent=3, random_state=0, engine=engine).fit(TEXT)
-    return inducer.states(), inducer.model_.parameters(), inducer.labels_a_word_, inducer.history_.objective
+    return inducer.states(), inducer.model_.parameters(), inducer.labels_per_word_, inducer.history_.objective
 
 
 def extracted(engine: Any, method: str) -> Any:

@@ -40,7 +40,7 @@ def test_em_is_the_plain_learner_bit_for_bit():
 def test_sparse_gives_words_fewer_states_than_em():
     em = Inducer(6, method="em", **SMALL).fit(TEXT)
     sparse = Inducer(6, method="sparse", strength=20.0, **SMALL).fit(TEXT)
-    assert sparse.labels_a_word_ - 1 < 0.4 * (em.labels_a_word_ - 1)
+    assert sparse.labels_per_word_ - 1 < 0.4 * (em.labels_per_word_ - 1)
 
 
 def test_the_objective_of_sparse_rounds_falls_by_no_more_than_the_gap():
@@ -103,7 +103,7 @@ def test_any_gamma_above_0_works_with_sparsity(gamma):
     """Words use fewer states than without it."""
     inducer, plain = Inducer(4, gamma=gamma, **SMALL).fit(TEXT), Inducer(4, method="em", gamma=gamma, **SMALL).fit(TEXT)
     assert len(inducer.history_) == 12
-    assert inducer.labels_a_word_ - 1 < 0.8 * (plain.labels_a_word_ - 1)
+    assert inducer.labels_per_word_ - 1 < 0.8 * (plain.labels_per_word_ - 1)
 
 
 def test_hard_em_works_without_sparsity():

@@ -24,7 +24,7 @@ def test_a_short_run_by_a_table_has_rounds_of_sparsity():
     settings = {"emissions": "table", "frequent": 5, "max_iter": 20, "random_state": 0}
     plain, sparse = (Inducer(4, method=method, **settings).fit(TEXT) for method in ("em", "sparse"))
     assert len(sparse.history_) == 20
-    assert sparse.labels_a_word_ < plain.labels_a_word_
+    assert sparse.labels_per_word_ < plain.labels_per_word_
 
 
 @pytest.mark.parametrize(

@@ -303,19 +303,20 @@ class Aligner(SavedEstimator):
         return self.threshold_
 
     def translations(
-        self, pairs: Iterable[tuple[Text, Text]] | None = None, *, least: float = 1e-4
+        self, pairs: Iterable[tuple[Text, Text]] | None = None, *, min_probability: float = 1e-4
     ) -> Iterator[tuple[str, str, float, float]]:
-        """(source, target, t(target | source), t(source | target)) of word pairs with either at least ``least``.
+        """(source, target, t(target | source), t(source | target)) of word pairs.
 
+        min_probability : lower bound of the larger of both probabilities
         pairs : sentence pairs, such as the training text. Then words are whole words, and t is the share of a word's
             expected links in these pairs. None: the model's own tables of words, which without ``whole_words`` have
             only their first ``prefix`` letters
         """
         if pairs is not None:
             counted = count_word_links(chunks_of(pairs), self.posteriors, LEAST_LINK)
-            yield from counted.translations(least)
+            yield from counted.translations(min_probability)
             return
-        yield from self._model().words_.translations(least)
+        yield from self._model().words_.translations(min_probability)
 
     def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         if not 0 < self.threshold_ <= 1:

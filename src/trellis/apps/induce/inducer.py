@@ -115,7 +115,7 @@ class Inducer(Estimator):
         The trained model.
     history_ : History
         One entry per round.
-    labels_a_word_ : float
+    labels_per_word_ : float
         Mean number of labels per word, the l1/linf statistic of the training text.
 
     Examples
@@ -285,7 +285,7 @@ class Inducer(Estimator):
         np.maximum.at(largest, (symbols[known], batch.labels[known]), 1.0)
         self._batch, self._states = batch, states
         frequent = np.bincount(symbols, minlength=len(largest)).max(initial=0) >= self.frequent
-        self.labels_a_word_ = mean_labels(symbols, largest, at_least=self.frequent) if frequent else None
+        self.labels_per_word_ = mean_labels(symbols, largest, at_least=self.frequent) if frequent else None
 
     def _constraints(self) -> tuple[Constraint, ...]:
         if self.method != "sparse" or self.strength == 0:
