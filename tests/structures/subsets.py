@@ -49,6 +49,8 @@ class SubsetParts(Parts):
 
     def of(self, outputs: Any) -> np.ndarray:
         chosen = np.asarray(outputs)
+        if chosen.dtype == np.int32:  # labels of a batch: 1, 0, or −1 where nothing is known
+            chosen = chosen == 1
         if chosen.dtype != np.bool_ or chosen.shape != (self.n_parts,):
             raise DataError(f"expected a bool for each of {self.n_parts} elements, got {chosen.dtype} {chosen.shape}")
         return np.flatnonzero(chosen)

@@ -171,10 +171,12 @@ class MultiView(ProjectedLearner):
     def _shares_of(self, model: Views, batch: ViewBatch) -> list[Constraint]:
         """How common labels are where they are not known."""
         names, labels = list(model.label_names_), batch.members[0].labels
+        if self.shares is None or self.maps is not None or len(names) < 2:
+            return []
         known, weight = labels >= 0, np.repeat(batch.weights, batch.lengths)
         # of segments a code above the labels stands for a label too
         n = np.bincount(labels[known] % len(names), weight[known], minlength=len(names))
-        if self.shares is None or self.maps is not None or not n.any() or len(names) < 2:
+        if not n.any():
             return []
         mean = (n + 1.0) / (n.sum() + len(names))
         beside = self.shares * np.sqrt(mean * (1.0 - mean) / (n.sum() + len(names) + 1.0))

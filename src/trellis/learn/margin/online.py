@@ -130,7 +130,8 @@ class OnlineStep(MarginStep[PassState]):
             moving.n_steps += 1
             if features is None:
                 continue
-            gold = self.gold[i] if len(loss) == 1 else sparse.vstack([self.gold[i]] * len(loss), format="csr")
+            own = self.gold[i : i + 1]
+            gold = own if len(loss) == 1 else sparse.vstack([own] * len(loss), format="csr")
             lost += float(part.weights[0] * loss[0])
             rule.step(moving, gold - features, loss + self.paid[i], float(part.weights[0]))
         left = PassState(moving.w.copy(), moving.u, moving.n_steps)
