@@ -292,7 +292,7 @@ def test_info_says_what_a_model_holds(folder, capfd):
     assert run("info", "-m", "m", "--json") == 0
     record = json.loads(capfd.readouterr().out)
     assert record["class"] == "Extractor"
-    assert record["model in it"] == "CRF"
+    assert record["inner model"] == "CRF"
     assert record["bytes"] == os.path.getsize("m")
 
 

@@ -92,7 +92,7 @@ def _model(path: str) -> dict[str, Any]:
     return {
         "file": path,
         "class": archive.header["class"],
-        **({"model in it": " and ".join(inner)} if inner else {}),
+        **({"inner model": " and ".join(inner)} if inner else {}),
         **({} if names is None else {"labels": list(map(str, names))}),
         "parameters": sum(array.size for array in archive.arrays.values()),
         "bytes": archive.n_bytes,
