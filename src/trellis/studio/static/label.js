@@ -273,7 +273,7 @@ async function undo() {
   const now = await read("text", { id: last.id });
   if (!equal(now.labels ?? new Array(now.spans.length).fill(null), last.after)) {
     draw();
-    throw new Refused("The labels of this text were changed elsewhere since: there is nothing to undo.");
+    throw new Refused("The labels of this text were changed elsewhere; there is nothing to undo.");
   }
   if (text.id !== last.id && !(await texts.openId(last.id))) return false;
   attempt(() => save(now, last.before));
@@ -296,9 +296,9 @@ export async function next() {
 
 function remarks() {
   const box = el("div", { class: "remarks" });
-  for (const rule of text.broken.labels) box.append(el("p", { class: "bad" }, "The labels break the rule ", el("q", {}, rule)));
-  for (const rule of text.broken.predictions) box.append(el("p", {}, "The prediction breaks the rule ", el("q", {}, rule)));
-  for (const rule of text.relaxed) box.append(el("p", {}, "Strict rules cannot all hold here; relaxed: ", el("q", {}, rule)));
+  for (const rule of text.broken.labels) box.append(el("p", { class: "bad" }, "The labels violate the rule ", el("q", {}, rule)));
+  for (const rule of text.broken.predictions) box.append(el("p", {}, "The prediction violates the rule ", el("q", {}, rule)));
+  for (const rule of text.relaxed) box.append(el("p", {}, "Not all hard rules can hold here; relaxed: ", el("q", {}, rule)));
   return box;
 }
 

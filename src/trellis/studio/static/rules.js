@@ -70,7 +70,7 @@ function list(found) {
   const box = $("rule-list");
   const parts = [el("h2", {}, count(found.rules.length, "rule"))];
   if (found.error) parts.push(el("p", { class: "bad" }, found.error));
-  if (found.conflict) parts.push(el("p", { class: "bad" }, "Strict rules conflict: ", found.conflict));
+  if (found.conflict) parts.push(el("p", { class: "bad" }, "Hard rules conflict: ", found.conflict));
   if (found.rules.length === 0) {
     parts.push(el("p", { class: "hint" }, "Select words in a text and choose “Suggest rules”, or write one here."));
   }
@@ -126,7 +126,7 @@ async function check() {
     return;
   }
   const parts = [el("p", { class: "soft" }, `In ${count(found.n, "text")}, the labelled ones first:`)];
-  if (found.conflict) parts.push(el("p", { class: "bad" }, "Strict rules conflict: ", found.conflict));
+  if (found.conflict) parts.push(el("p", { class: "bad" }, "Hard rules conflict: ", found.conflict));
   for (const rule of found.rules) {
     const bad = rule.n_broken > 0;
     parts.push(el("details", { class: "suggestion", "data-rule": rule.name },
