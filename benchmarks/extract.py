@@ -76,6 +76,7 @@ CHANGES: dict[str, Callable[[], Any]] = {
     "pseudo-labels of the HMM": partial(teacher, lambda hmm, crf, seen: (hmm, None, seen)),
     "unseen labels of the product too": partial(teacher, lambda hmm, crf, seen: (hmm, crf, np.ones_like(seen))),
     "half the CRF in the product": partial(teacher, lambda hmm, crf, seen: (hmm, tempered(crf, 0.5), seen)),
+    "twice the CRF in the product": partial(teacher, lambda hmm, crf, seen: (hmm, tempered(crf, 2.0), seen)),
     "pseudo-labels of weight 0.1": partial(pseudo_label_weight, 0.1),
     "pseudo-labels of weight 1": partial(pseudo_label_weight, 1.0),
 }
