@@ -115,7 +115,7 @@ def _print(console: Console, rules: list[RuleReport], tables: dict[str, list[Uti
 
 
 def _strength(rule: RuleReport) -> str:
-    """How strongly a rule is meant, with its penalty or slack: "hard", "slack 0.5", "learned 2.3"."""
+    """The strength of a rule, with its penalty or slack: "hard", "slack 0.5", "learned 2.3"."""
     from trellis.constraints.penalties import INFINITE
 
     amount = rule.slack if rule.penalty is None else rule.penalty
@@ -130,8 +130,8 @@ def _utility_table(tables: dict[str, list[Utility]]) -> Any:
     table = Table(title="token accuracy, in percent", title_justify="left")
     table.add_column("rule")
     for name in tables:
-        table.add_column(f"{name}: alone", justify="right")
-        table.add_column("without it", justify="right")
+        table.add_column(f"{name}: only this rule", justify="right")
+        table.add_column("all others", justify="right")
     first = next(iter(tables.values()))
     for i, row in enumerate(first):
         cells = [cell for t in tables.values() for cell in (f"{100 * t[i].alone:.2f}", f"{100 * t[i].without:.2f}")]
