@@ -227,7 +227,10 @@ def _induction(gold: str, output: str, dictionary: str | None = None) -> tuple[R
         ("MI", f"{scores.mutual_information:.4f} bits"),
         ("VI", f"{scores.variation_of_information:.4f} bits"),
         ("V-measure", f"{100 * scores.v_measure:.2f}"),
-        ("l1/linf", "no word occurs more than ten times" if labels is None else f"{labels:.2f} states per frequent word"),
+        (
+            "l1/linf",
+            "no word occurs more than ten times" if labels is None else f"{labels:.2f} states per frequent word",
+        ),
         ("states", " ".join(map(str, scores.state_sizes.tolist()))),
         ("tags", " ".join(map(str, scores.tag_sizes.tolist()))),
     ]
