@@ -25,7 +25,6 @@ from itertools import combinations
 import typer
 
 from trellis.data.files import STANDARD, reason, shown
-from trellis.data.tables import is_table
 from trellis.errors import DataError
 
 Paths = Mapping[str, str | Iterable[str] | None]
@@ -48,6 +47,8 @@ def check_files(
     labels : the outputs that hold labels, which a person may have written; force : whether they are replaced
     tables : the outputs that may be tables
     """
+    from trellis.data.tables import is_table
+
     read, written = _listed(inputs), [(option, path) for option, path in _listed(outputs) if path != STANDARD]
     _check_streams(read)
     for option, path in written:
