@@ -3,7 +3,7 @@
     make bench-neural                                   on the CPU: the throughput of chains alone
     make bench-neural ARGS="--device cuda --trees --chunks"      what docs/gpu.md shows, on a GPU
 
-    make bench-neural ARGS="--sizes --rules citations references addresses"  the same network with and without rules
+    make bench-neural ARGS="--sizes --rules citations references addresses restaurants news"   networks and rules
 
 The parser learns en-ewt with gold tags and is tested without punctuation; the chunker learns CoNLL-2000.
 """
@@ -101,7 +101,13 @@ def throughput(device: str, sizes: list[int], n: int, length: int) -> None:
         print(f"  {k:>6}{ours:>22,.0f}{scan:>22,.0f}", flush=True)
 
 
-SYSTEMS = ("network", "network, rules in prediction", "network, CoDL", "network, PR", "extractor", "extractor, network")
+EXTRACTORS = {
+    "extractor": {},
+    "extractor, bilstm": {"encoder": "bilstm"},
+    "extractor, wordllama": {"encoder": "wordllama"},
+    "extractor, vectors": {"features": "wordllama"},
+}
+SYSTEMS = ("network", "network, rules in prediction", "network, CoDL", "network, PR", *EXTRACTORS)
 
 
 def rules_and_network(corpus: str, n: int, draw: int, system: str, most: int) -> float:
@@ -111,6 +117,7 @@ def rules_and_network(corpus: str, n: int, draw: int, system: str, most: int) ->
 
     from trellis import Extractor
     from trellis.constraints import parse_rules
+    from trellis.data.word_vectors import VectorFeatures, read_vectors
     from trellis.learn import CCM
     from trellis.neural import BiLSTM, NeuralCRF
 
@@ -119,9 +126,11 @@ def rules_and_network(corpus: str, n: int, draw: int, system: str, most: int) ->
     free = [list(text.tokens) for text in many[:most]]
     X, y = [list(text.tokens) for text in few], [list(text.labels or ()) for text in few]
     judged = [list(text.tokens) for text in one.judged], [list(text.labels or ()) for text in one.judged]
-    if system.startswith("extractor"):
-        encoder = "bilstm" if system.endswith("network") else None
-        return 100 * Extractor(one.rules, encoder=encoder).fit(X, y, unlabelled=free).score(*judged)
+    if system in EXTRACTORS:
+        settings: dict[str, Any] = EXTRACTORS[system]
+        if "features" in settings:
+            settings = {"features": VectorFeatures(read_vectors(settings["features"]))}
+        return 100 * Extractor(one.rules, **settings).fit(X, y, unlabelled=free).score(*judged)
     rules = parse_rules(one.rules.read_text(), str(one.rules))
     every = {str(label) for text in (*one.texts, *one.judged) for label in text.labels or ()}
     names = sorted(every | set(rules.labels or ()))
