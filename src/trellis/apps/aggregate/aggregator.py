@@ -83,7 +83,7 @@ class Aggregator(SavedEstimator):
     coarse : dict or None, default=None
         Votes that stand for one of several types or labels: name to list. ``*`` stands for any of them.
     accuracy : float or dict, default=0.9
-        Prior accuracy of the functions. A dictionary gives one number per function; others have 0.9.
+        Prior accuracy of the functions. In Python also one number per function; others have 0.9.
     prior_strength : float, default=10.0
         Weight of the prior accuracy, as a multiple of the function's votes. 0: plain EM.
     entity_bias : float, default=2.0

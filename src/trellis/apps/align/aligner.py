@@ -93,8 +93,8 @@ class Aligner(SavedEstimator):
         How the links of two directions are combined. One of "posterior", "intersection", "union", "grow-diag",
         "grow-diag-final", "grow-diag-final-and", "forward" or "backward".
     threshold : float or None, default=None
-        Minimum posterior of a link. It is the mean of both directions; with "forward" and "backward" it is that of the
-        direction, whose links are then all those with this posterior. Default: 0.4 for "posterior", none otherwise.
+        Minimum posterior of a link: the mean of both directions or, with "forward" and "backward", that of the
+        direction. Default: 0.4 for "posterior", none otherwise.
     prefix : int or None, default=5
         Length of a stem, the first letters of a word in lower case. Words have translation tables as whole words and
         by their stems. None: no stems.
