@@ -10,6 +10,7 @@ from tests.docs.blocks import blocks_of
 from tests.docs.sandbox import ROOT
 from trellis.constraints import parse_rules
 from trellis.constraints.penalties import as_constraint
+from trellis.errors import DataError
 
 BLOCKS = blocks_of((ROOT / "docs" / "constraints.md").read_text(encoding="utf-8"))
 PAIRS = [(a, b) for a, b in pairwise(BLOCKS) if a.language == "toml" and b.language == "python"]
@@ -39,3 +40,12 @@ def test_the_file_and_the_python_beside_it_say_the_same(toml, python):
 
 def test_every_toml_block_has_its_python():
     assert len(PAIRS) == sum(block.language == "toml" for block in BLOCKS) > 7
+
+
+def test_the_error_shown_on_the_page_is_that_of_its_first_rule():
+    blocks = blocks_of((ROOT / "docs" / "rules.md").read_text(encoding="utf-8"))
+    first = next(block for block in blocks if block.language == "toml")
+    shown = next(block for block in blocks if block.language == "text")
+    with pytest.raises(DataError) as raised:
+        parse_rules("\n".join(first.lines).replace("if_word", "if_wrod"), "rules.toml")
+    assert str(raised.value) == shown.lines[0]
