@@ -124,7 +124,7 @@ def main() -> None:
         for system in systems:
             began = time.monotonic()
             run("align", "phrases", "-s", work / "source", "-t", work / "target", "--links", links(system, work),
-                "-o", work / "phrases", "--max-length", 5, "-q")  # fmt: skip
+                "-o", work / "phrases", "--max-phrase-length", 5, "-q")  # fmt: skip
             score, weight, n = judge(work / "phrases", held, lm)
             paper = PAPER[name].get(system)
             print(f"  {system:<20}{score:>8.2f}{weight:>8.1f}{n:>12,}{time.monotonic() - began:>9.0f}"

@@ -59,7 +59,7 @@ RUNS = {
     "extract errors": "extract errors few.tsv few.tsv",
     "report": "report few.tsv -m m -o -",
     "extract tokens": "extract tokens text.txt",
-    "extract propose": "extract propose text.txt -l few.tsv --min-count 1",
+    "extract propose": "extract propose text.txt -l few.tsv --min-occurrences 1",
     "extract suggest": "extract suggest -m m text.txt --texts 2",
     "extract convert": "extract convert few.tsv --to brackets",
     "info": "info -m m",

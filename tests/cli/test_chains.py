@@ -153,7 +153,7 @@ CHAINS = {
         ("trellis evaluate gold.tsv out.tsv --json", "accuracy", 0.95),
     ),
     "propose, train with the targets": (
-        "trellis extract propose raw.txt -l gold.tsv --min-count 2 -o targets.tsv",
+        "trellis extract propose raw.txt -l gold.tsv --min-occurrences 2 -o targets.tsv",
         f"trellis extract train targets.toml -l gold.tsv -u raw.txt --method pr --save m --rounds 1 {FAST}",
         "trellis extract predict -m m gold.tsv -o out.tsv -q",
         ("trellis evaluate gold.tsv out.tsv --json", "accuracy", 0.95),

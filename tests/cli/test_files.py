@@ -70,7 +70,7 @@ REST = {
     "extract suggest": ["-m", "m", "text.txt"],
     "extract convert": ["few.tsv"],
     "extract tokens": ["text.txt"],
-    "extract propose": ["text.txt", "-l", "few.tsv", "--min-count", "1"],
+    "extract propose": ["text.txt", "-l", "few.tsv", "--min-occurrences", "1"],
     "info": [],
 }
 WRITES = ("--output", "--save", "--history", "--probabilities", "--accuracies", "--forward-links", "--reverse-links",

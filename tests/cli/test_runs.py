@@ -114,7 +114,7 @@ WRITING = {
     "aggregate --accuracies": ["aggregate", "few.tsv", "--accuracies", FULL, *QUIET],
     "evaluate": ["evaluate", "few.tsv", "few.tsv", "-o", FULL],
     "tokens": ["extract", "tokens", "text.txt", "-o", FULL],
-    "propose": ["extract", "propose", "text.txt", "-l", "few.tsv", "--min-count", "1", "-o", FULL],
+    "propose": ["extract", "propose", "text.txt", "-l", "few.tsv", "--min-occurrences", "1", "-o", FULL],
     "info": ["info", "-o", FULL],
 }
 

@@ -172,7 +172,7 @@ def test_docstrings_of_commands_are_in_standard_words():
     assert wrong == {}
 
 
-OTHER_PROGRAMS = re.compile(r"make |bench|pip |ARGS|`--small`")
+OTHER_PROGRAMS = re.compile(r"make |bench|pip |ARGS|--draws|`--small`")
 """Lines about other programs, with options of their own."""
 
 

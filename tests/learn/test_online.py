@@ -91,7 +91,10 @@ def test_a_classifier_learns_from_targets_of_features_in_mini_batches() -> None:
     X = (rng.random((200, 6)) < np.where(hidden[:, None] == 1, 0.8, 0.2)).astype(float)
     targets = [share("yes", where=feature(f)).per("corpus") >= 0.8 for f in (0, 1)]
     targets += [share("no", where=~feature(f)).per("corpus") >= 0.8 for f in (0, 1)]
-    learner = UEM(MaxEnt(["no", "yes"], l2=0.5), targets, start="uniform", online=20, max_iter=20, tol=0.0).fit(X)
+    learner = UEM(
+        MaxEnt(["no", "yes"], l2=0.5), targets, start="uniform", online=20, max_iter=20, tol=0.0, random_state=0
+    )
+    learner.fit(X)
     assert learner.score(X, np.array(["no", "yes"])[hidden], constrained=False) > 0.8
 
 

@@ -106,8 +106,8 @@ Search = Annotated[
     str | None,
     name_option(
         "--search",
-        help="How the best output under the rules is searched. One of: auto, beam, astar, ilp, exact (proved to be the "
-        "best).",
+        help="How the best output under constraints is searched. One of: auto, beam, astar, ilp, exact (proved to be "
+        "the best).",
         panel=DECODING,
     ),
 ]

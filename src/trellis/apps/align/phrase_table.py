@@ -30,8 +30,8 @@ def phrases(
         str | None, file_option("--input", "-i", help="Both sides: `source ||| target` or tab; `-`: stdin.")
     ] = None,
     output: Output = "-",
-    max_length: Annotated[
-        int, number_option("--max-length", min=1, help="Maximum number of words in a phrase.", panel=DECODING)
+    max_phrase_length: Annotated[
+        int, number_option("--max-phrase-length", min=1, help="Maximum number of words in a phrase.", panel=DECODING)
     ] = 7,
     weighted: Annotated[
         bool, flag("--weighted", help="Weight phrase pairs by the posteriors of their links.", panel=KNOWLEDGE)
@@ -75,7 +75,9 @@ def phrases(
         out = files.enter_context(writing(output))
         words = None if lexicon is None else files.enter_context(writing(lexicon))
         orders = None if reordering is None else files.enter_context(writing(reordering))
-        table = files.enter_context(PhraseTable(max_length=max_length, min_weight=min_probability if weighted else 0.5))
+        table = files.enter_context(
+            PhraseTable(max_length=max_phrase_length, min_weight=min_probability if weighted else 0.5)
+        )
         with Progress("extracting", None, not quiet) as progress:
             for _ in progress.over(_added(table, text, links, weighted)):
                 pass

@@ -53,7 +53,9 @@ TRANSFER = FieldOptions(
 
 Rules = Annotated[
     str | None,
-    file_option("--rules", help="Rules that predictions must satisfy (TOML), see docs/rules.md.", panel=KNOWLEDGE),
+    file_option(
+        "--rules", help="Rules file (TOML), see docs/rules.md. Rules that predictions satisfy.", panel=KNOWLEDGE
+    ),
 ]
 TaggedText = Annotated[str, typer.Argument(help="Sentences, CoNLL-U with tags in UPOS; `-`: stdin.")]
 Eta = Annotated[

@@ -32,8 +32,8 @@ def propose(
     ] = None,
     output: Output = "-",
     per_label: Annotated[int, number_option("--per-label", min=1, help="Number of words to propose per label.")] = 10,
-    min_count: Annotated[
-        int, number_option("--min-count", min=1, help="Propose only words that occur at least this often.")
+    min_occurrences: Annotated[
+        int, number_option("--min-occurrences", min=1, help="Propose only words that occur at least this often.")
     ] = 5,
     word_column: WordColumn = 0,
     label_column: LabelColumn = 1,
@@ -77,9 +77,11 @@ def propose(
             words.setdefault(entry, []).extend(names.split())
     texts = [t.tokens for t in (*many, *few)]
     labels = [None] * len(many) + [t.labels for t in few]
-    found = propose_targets(texts, labels, words=words, per_label=per_label, min_count=min_count)
+    found = propose_targets(texts, labels, words=words, per_label=per_label, min_count=min_occurrences)
     if not found:
-        raise DataError(f"no labelled word occurs {min_count} times: lower --min-count, or label more texts")
+        raise DataError(
+            f"no labelled word occurs {min_occurrences} times: lower --min-occurrences, or label more texts"
+        )
     if wants_json(output, json):
         with writing(output) as out:
             for one in found:
