@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import subprocess
+import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests.browser import needs_browser
+from tests.hostile.command import run
 from tests.serve.conftest import serving
 from tests.studio.conftest import NARROW, TEXTS, TOKEN, WIDE, drag, saved
 from trellis.data.text_files import read_labelled
@@ -49,7 +54,7 @@ def train(page, number, **settings):
     page.wait_for_selector(f"text=Model {number} is trained", timeout=240_000)
 
 
-def test_from_texts_to_a_model_and_its_export(opened, tmp_path):
+def test_from_texts_to_a_model_and_its_export(opened, tmp_path, monkeypatch):
     folder = tmp_path / "people"
     folder.mkdir()
     with serving(Studio(folder, TOKEN).app) as served:
@@ -129,7 +134,16 @@ def test_from_texts_to_a_model_and_its_export(opened, tmp_path):
         assert rows[0] == "text,label,start,end,field,probability,source"
         assert any(row.endswith("predicted") for row in rows)
         assert any(row.endswith("labelled") for row in rows)
-        assert "trellis extract predict -m models/2.trellis text.txt" in page.inner_text("#export-commands")
+        monkeypatch.chdir(folder)
+        for form, made in (("csv", ["predictions.csv", "labels.csv"]), ("spacy", ["predictions.jsonl", "out.spacy"])):
+            page.select_option("#format", form)
+            for line in page.locator("#export-commands code").all_inner_texts()[:-1]:  # but the server
+                words = shlex.split(line)
+                if words[0] == "trellis":
+                    assert run(*words[1:], "--force" if "-o" in words else "--json") == 0
+                elif find_spec("spacy"):
+                    subprocess.run([sys.executable, *words[1:]], check=True)
+            assert all((folder / name).exists() for name in made if find_spec("spacy") or name != "out.spacy")
 
 
 @pytest.mark.parametrize("viewport, scheme", [(WIDE, "light"), (NARROW, "dark"), (NARROW, "light"), (WIDE, "dark")])
