@@ -43,7 +43,8 @@ async function train() {
   const given = { hard: $("set-hard").checked, folds: Number($("set-folds").value) || 0 };
   for (const name of ["method", "model_kind"]) if ($(`set-${name}`).value) given[name] = $(`set-${name}`).value;
   if ($("set-rounds").value !== "") given.rounds = Number($("set-rounds").value);
-  showRun(await post("train", given));
+  project.run = await post("train", given);
+  showRun(project.run);
   document.dispatchEvent(new Event("look"));
 }
 
@@ -68,7 +69,7 @@ export function showRun(run) {
 
 export async function load() {
   const [training, results, errors] = await Promise.all([get("training"), get("results"), get("errors")]);
-  showRun(training.run);
+  showRun(project.run); // an answer that was asked for before may be older
   const now = JSON.stringify([training.models, training.model, results, errors, project.counts]);
   if (now === drawn) return;
   drawn = now;
