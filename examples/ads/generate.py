@@ -1,14 +1,18 @@
 """Advertisements for flats that nobody lets: seeded texts with gold fields, from the word lists below.
 
-    python examples/ads/generate.py FOLDER [--labelled 5 --unlabelled 300 --test 100 --seed 0]
+    python examples/ads/generate.py FOLDER [--labelled 5 --unlabelled 300 --test 100 --seed 0] [--fields 12]
 
 A domain unlike citations: clauses in any order, everyday words that several fields share, fields that come back.
+rules.toml knows of seven fields. With ``--fields 12`` the texts have the twelve fields of the advertisements in Chang
+2011, whose thirteen rules (table 3.2) are in twelve.toml.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import sys
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -80,8 +84,8 @@ MONTHS = ["May", "June", "July", "August", "September", "October"]
 NAMES = ["Ada", "Bo", "Cleo", "Dan", "Eva", "Finn", "Gus", "Hana", "Ivo", "Jill"]
 
 
-def advertisement(rng: np.random.Generator) -> list[tuple[str, str]]:
-    """One advertisement as clauses with their fields."""
+def advertisement(rng: np.random.Generator, twelve: bool = False) -> list[tuple[str, str]]:
+    """One advertisement as clauses with their fields, seven kinds of these or twelve."""
 
     def one(items: list[str]) -> str:
         return str(items[rng.integers(len(items))])
@@ -135,6 +139,22 @@ def advertisement(rng: np.random.Generator) -> list[tuple[str, str]]:
         )
 
     makers = {"SIZE": size, "FEATURES": features, "PLACE": place, "AVAILABLE": available, "PETS": pets, "RENT": rent}
+    if twelve:
+        street = f"{rng.integers(10, 900)} {one(STREETS)} {one(['Street', 'St', 'Avenue'])}"
+        others = {
+            "ADDRESS": lambda: one([street, f"address: {street}", f"cross street {one(STREETS)}"]),
+            "AVAILABLE": lambda: one([available(), "lease can begin immediately"]),
+            "PHOTOS": lambda: one(["more photos at http://flats.example/7", "see link for images", "image on request"]),
+            "ROOMMATES": lambda: one(
+                ["two roommates already here", "we are respectful, no drama", f"seeking roommates who are {one(LOOKS)}"]
+            ),
+            "UTILITIES": lambda: one(
+                ["all utilities included", "tenant pays electricity", "water and garbage paid", "heat is included"]
+            ),
+            "OTHER": lambda: one(["come and see", "a must see", f"our {one(LOOKS)} house says hello"]),
+        }
+        named = {"PLACE": "NEIGHBORHOOD", "PETS": "RESTRICTIONS"}
+        makers = {named.get(name, name): maker for name, maker in makers.items()} | others
     wanted = [name for name in makers if rng.random() < 0.75] or ["SIZE"]
     wanted += ["FEATURES"] * int(rng.random() < 0.4)
     order = [wanted[i] for i in rng.permutation(len(wanted))]
@@ -148,10 +168,10 @@ def advertisement(rng: np.random.Generator) -> list[tuple[str, str]]:
     return marked
 
 
-def advertisements(n: int, seed: list[int]) -> list[Document]:
+def advertisements(n: int, seed: list[int], twelve: bool = False) -> list[Document]:
     """``n`` advertisements with their fields."""
     rng = np.random.default_rng(seed)
-    return [_citations().labelled_text(advertisement(rng)) for _ in range(n)]
+    return [_citations().labelled_text(advertisement(rng, twelve)) for _ in range(n)]
 
 
 def _citations() -> ModuleType:
@@ -168,4 +188,7 @@ def _citations() -> ModuleType:
 
 
 if __name__ == "__main__":
-    _citations().main(advertisements)
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--fields", type=int, choices=(7, 12), default=7)
+    own, sys.argv[1:] = parser.parse_known_args()
+    _citations().main(partial(advertisements, twelve=own.fields == 12))

@@ -26,11 +26,15 @@ def advertisements(n, seed):
     return _load("ads").advertisements(n, [seed])
 
 
+def twelve_fields(n, seed):
+    return _load("ads").advertisements(n, [seed], twelve=True)
+
+
 def write_samples(domain, folder, sizes=(5, 80, 40), seed=3):
     made = _load("citations")
     maker = made.citations if domain == "citations" else _load("ads").advertisements
     made.write_samples(folder, maker, sizes, seed)
 
 
-def rules_of(domain):
-    return (EXAMPLES / domain / "rules.toml").read_text()
+def rules_of(domain, name="rules"):
+    return (EXAMPLES / domain / f"{name}.toml").read_text()
