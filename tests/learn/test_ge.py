@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from trellis import load_model
 from trellis.constraints import (
     arcs,
     column,
+    compile_constraints,
     count,
     feature,
     few_labels_per,
@@ -24,12 +27,16 @@ from trellis.constraints import (
 )
 from trellis.constraints.expression import read_constraint
 from trellis.constraints.strength import Kind
+from trellis.constraints.violations import group_prices
+from trellis.data.batch import Column
 from trellis.engine import SerialEngine
 from trellis.errors import ConstraintError, DataError, UnknownNameError
 from trellis.learn import GE
 from trellis.learn.ge import ExpectationStep
+from trellis.learn.measured import sweep
 from trellis.learn.training import Training
 from trellis.models import CRF, HMM, ArcParser, MaxEnt, SemiCRF
+from trellis.structures import Chain
 
 from .corpora import LABELS, tagged_sentences
 
@@ -178,7 +185,7 @@ def test_label_regularisation_meets_its_targets(distance: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["ge", "pr", "uem", "codl"])
+@pytest.mark.parametrize("method", ["ge", "pr", "uem", "codl", "measurements"])
 @pytest.mark.parametrize("kind", ["maxent", "crf"])
 def test_the_same_targets_run_by_every_method(method: str, kind: str) -> None:
     if kind == "crf":
@@ -187,7 +194,8 @@ def test_the_same_targets_run_by_every_method(method: str, kind: str) -> None:
             shares({"D": 0.05, "N": 0.9, "V": 0.05}, where=word.isin("dog", "cat", "tree")),
             shares({"D": 0.05, "N": 0.05, "V": 0.9}, where=word.isin("sees", "runs")),
         ]
-        learner = GE(CRF(LABELS, l2=0.1), [t.penalty(5.0, "l2") for t in targets], method=method, max_iter=3, tol=0.0)
+        learner = GE(CRF(LABELS, l2=0.1), [t.penalty(5.0, "l2") for t in targets], method=method, max_iter=3, tol=0.0,
+                     random_state=0)  # fmt: skip
         # Hard assignments need a start that tells labels apart: a few known ones.
         assert learner.fit(TEXT, PARTLY if method == "codl" else None).score(TEXT, TAGS) > 0.8
         return
@@ -197,10 +205,51 @@ def test_the_same_targets_run_by_every_method(method: str, kind: str) -> None:
     y = np.array(["no", "yes"])[hidden]
     targets = [shares({"yes": 0.8, "no": 0.2}, where=feature(f)).penalty(5.0, "l2") for f in (0, 1)]
     targets += [shares({"yes": 0.2, "no": 0.8}, where=~feature(f)).penalty(5.0, "l2") for f in (0, 1)]
-    learner = GE(MaxEnt(["no", "yes"], l2=0.5), targets, method=method, max_iter=5, tol=0.0)
+    learner = GE(MaxEnt(["no", "yes"], l2=0.5), targets, method=method, max_iter=5, tol=0.0, random_state=0)
     known: Any = [label if i < 10 else None for i, label in enumerate(y)] if method == "codl" else None
     learner.fit(X, known)
     assert learner.score(X, y) > 0.8
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "squared"])
+def test_measured_labels_are_drawn_from_the_posterior_of_all_labels_together(norm: str) -> None:
+    """Marginals over many sweeps beside those of every labelling of the corpus."""
+    rng = np.random.default_rng(3)
+    text = [["a", "b"], ["b"], ["a", "a"]]
+    batch = (crf := CRF(["N", "V"])).encode(text, fit=True)
+    chain = Chain(batch.offsets, rng.normal(size=(5, 2)), rng.normal(size=(2, 2)))
+    batch = replace(batch, columns={"word": Column.of([w for own in text for w in own])})
+    rules = [
+        shares({"N": 0.7, "V": 0.3}, where=word == "a").penalty(1.5, norm),
+        (count("V") >= 1).penalty(1.0, norm),
+        (transitions().per("corpus") <= 0.5).penalty(0.8, norm),
+    ]
+    rows = compile_constraints(rules, batch, crf.label_names_, chain.parts).canonical()
+    wanted, total = np.zeros((5, 2)), 0.0
+    for labels in product(range(2), repeat=5):
+        y = np.array(labels, np.int32)
+        price = group_prices(rows.groups, rows.group, rows.excess(rows.evaluate(y))).sum()
+        share = np.exp(chain.score(y).sum() - price)
+        total += share
+        wanted[np.arange(5), y] += share
+    outputs, seen = np.full(5, -1, np.int32), np.zeros((5, 2))
+    for _ in range(6000):
+        outputs = sweep(chain, rows.local(), rows.coupling(), outputs, rng)
+        seen[np.arange(5), outputs] += 1
+    assert np.abs(wanted / total - chain.infer().node).max() > 0.05
+    np.testing.assert_allclose(seen / 6000, wanted / total, atol=0.035)
+
+
+def test_measurements_resume_to_the_same_bits_and_refuse_hard_targets(tmp_path: Path) -> None:
+    targets = [one.penalty(1.0, "squared") for one in word_targets()]
+    settings: dict[str, Any] = {"method": "measurements", "tol": 0.0, "random_state": 1}
+    whole = GE(CRF(LABELS), targets, max_iter=4, **settings).fit(TEXT, PARTLY)
+    path = tmp_path / "run"
+    GE(CRF(LABELS), targets, max_iter=2, checkpoint=path, **settings).fit(TEXT, PARTLY)
+    resumed = GE(CRF(LABELS), targets, max_iter=4, checkpoint=path, **settings).fit(TEXT, PARTLY, resume=True)
+    np.testing.assert_array_equal(whole.model_.weights_, resumed.model_.weights_)
+    with pytest.raises(ConstraintError, match="noise"):
+        GE(CRF(LABELS), word_targets(), **settings).fit(TEXT)
 
 
 def test_multipliers_of_hard_targets_are_resumed_to_the_same_bits(tmp_path: Path) -> None:

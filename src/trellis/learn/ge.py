@@ -39,6 +39,7 @@ from trellis.engine.compiling import compile_ahead
 from trellis.errors import ConstraintError, DataError
 from trellis.learn.expectation import ProjectedStep, SolverSettings
 from trellis.learn.learner import ProjectedLearner
+from trellis.learn.measured import MeasuredStep
 from trellis.learn.training import STARTS, Training, TrainingStep
 from trellis.loop.step import ArrayState, StepResult
 from trellis.models.documentation import documented
@@ -125,7 +126,7 @@ def check_targets(rows: Rows, distance: str | None) -> None:
             )
 
 
-GAMMAS = {"ge": 1.0, "pr": 1.0, "uem": 0.5, "codl": 0.0}
+GAMMAS = {"ge": 1.0, "pr": 1.0, "uem": 0.5, "codl": 0.0, "measurements": 1.0}
 """γ of the posterior by method."""
 ROUNDS_INSIDE = 25
 """Rounds of L-BFGS in one round of the loop, which keeps a history and checkpoints."""
@@ -253,7 +254,7 @@ class ExpectationStep(TrainingStep[Multipliers]):
         return found
 
     @property
-    def has_hard(self) -> bool:
+    def falls(self) -> bool:
         """Whether some target is hard, so that the objective falls while its multiplier is found."""
         return bool(np.any(self.rows.groups.kind == Kind.HARD))
 
@@ -302,9 +303,9 @@ class GE(ProjectedLearner):
     constraints : list of Constraint, default=()
         Targets with a penalty, ``shares({...}, where=...).penalty(σ, "squared")``, or any other comparison. Targets
         without a strength are met exactly.
-    method : {"ge", "pr", "uem", "codl"}, default="ge"
+    method : {"ge", "pr", "uem", "codl", "measurements"}, default="ge"
         How to learn. "pr" projects the posterior onto the same targets, "uem" does so with γ = 0.5, and "codl" with γ =
-        0.
+        0. "measurements" samples labels that are near the targets together (Liang et al. 2009), for small data.
     distance : {"l1", "l2", "squared", "kl"} or None, default=None
         Distance of "ge" for all targets. By default, the norm of each target's penalty.
     start : str, default="auto"
@@ -365,18 +366,19 @@ class GE(ProjectedLearner):
         if start == "auto":
             start = "uniform" if training.supervised is None else "labelled"
         training.check(needs_labels=start == "labelled")
-        step: ExpectationStep | ProjectedStep
+        step: Any
         if self.method == "ge":
             step = ExpectationStep(training, self.constraints, self.distance)
+        elif self.method == "measurements":
+            step = MeasuredStep(training, self.constraints)
+            check_targets(step.rows, None)
         else:
             constraints = self.constraints if self.method != "codl" else [_in_l1(one) for one in self.constraints]
             solving = SolverSettings(self.projection_tol, self.max_evaluations, memory=self._memory)
             step = ProjectedStep(training, constraints, solving)
         score = None if dev is None else lambda: float(self.score(*dev))
-        loop = self._projection_loop(
-            training, step, score=score, gamma=GAMMAS[self.method], start=start,
-            falls=isinstance(step, ExpectationStep) and step.has_hard,
-        )  # fmt: skip
+        falls = not isinstance(step, ProjectedStep) and step.falls
+        loop = self._projection_loop(training, step, score=score, gamma=GAMMAS[self.method], start=start, falls=falls)
         self._take_run(loop.run(resume=resume))
         return self
 
