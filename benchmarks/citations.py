@@ -6,6 +6,7 @@
     make bench-citations ARGS="--calibration"               how sure it is of fields, and how often it is right, on dev
     make bench-citations ARGS="--rounds"                    a training round of the semi-Markov CRF beside the CRF's
     make bench-citations ARGS="--utility"                   and Table 3.7: each rule alone (--only-utility: that alone)
+    make bench-citations ARGS="--curves docs/figures"       Figures 3.3 to 3.5: by labelled citations, and by rounds
 
 The default extractor on this and other corpora, beside python-crfsuite: `make bench-panel ARGS="--task extract"`. Here
 are the thesis' models, with the rules of benchmarks/panel/citations.toml. γ of UEM is chosen on the development set,
@@ -30,11 +31,13 @@ from trellis.apps.extract.confidence import field_probabilities
 from trellis.apps.extract.explain import trained_utility
 from trellis.apps.extract.extractor import Extractor
 from trellis.apps.extract.features import TokenFeatures, boundary_features
+from trellis.constraints import read_rules
 from trellis.data.corpus import corpus_of
 from trellis.data.document import Document, fields_of
 from trellis.data.text_files import read_labelled, read_texts
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import shards_of
+from trellis.learn import CCM
 from trellis.metrics.calibration import calibration
 from trellis.models import CRF, SemiCRF
 
@@ -51,11 +54,13 @@ ROWS = (
     ("hard EM", {"method": "hard-em", **PLAIN}, False),
     ("EM", {"method": "em", **PLAIN}, False),
     ("CoDL, learned penalties", {"method": "codl", **PLAIN}, True),
+    ("CoDL, rules in training alone", {"method": "codl", **PLAIN}, False),
     ("CoDL, hard", {"method": "codl", "hard": True, **PLAIN}, True),
     ("PR", {"method": "pr", **PLAIN}, True),
     ("UEM, γ chosen on dev", {"method": "uem", **PLAIN}, True),
     ("supervised CRF", {**CRF_ALONE, "model_kind": "crf"}, False),
     ("supervised CRF + rules", {**CRF_ALONE, "model_kind": "crf"}, True),
+    ("CRF by PR, as in Table 3.5", {"method": "projected CRF"}, True),
     ("supervised semi-CRF", {**CRF_ALONE, "model_kind": "semi-crf"}, False),
     ("supervised semi-CRF + rules", {**CRF_ALONE, "model_kind": "semi-crf"}, True),
 )
@@ -92,6 +97,8 @@ class Citations:
 
 
 def accuracy(data: Citations, few: list[Document], settings: dict[str, Any], constrained: bool) -> float:
+    if settings["method"] == "projected CRF":
+        return projected_crf(data, few)
     if settings["method"] != "uem":
         made = Extractor.from_file(RULES, **settings).fit(few, unlabelled=data.unlabelled)
         return 100 * made.score(data.test, constrained=constrained)
@@ -99,20 +106,68 @@ def accuracy(data: Citations, few: list[Document], settings: dict[str, Any], con
     return 100 * max(tried, key=lambda made: made.score(data.dev)).score(data.test)
 
 
-def compare(data: Citations, sizes: list[int], draws: int, only: list[str]) -> None:
+def projected_crf(data: Citations, few: list[Document]) -> float:
+    """A CRF whose own posteriors are projected onto the rules: alternating projections (Ganchev et al. 2010, eq. 35)."""
+    rules = read_rules(RULES)
+    names = Vocabulary(rules.labels or (), kind="label")
+
+    def corpus(texts: list[Document], **changes: Any) -> Any:
+        return corpus_of((replace(t, columns={}, **changes) for t in texts), label_names=names)
+
+    some = corpus([*few, *(replace(t, labels=None) for t in data.unlabelled)])
+    ccm = CCM(CRF(list(names), features=TokenFeatures(), tol=1e-4), list(rules), method="pr").fit(some)
+    return 100 * ccm.score(corpus(data.test))
+
+
+def curves(data: Citations, sizes: list[int], draws: int, folder: Path) -> None:
+    """Accuracy by the number of labelled citations, and round by round with the fewest of them."""
+    from trellis.report.figure import new_figure, plain_axes, save_figure
+
+    figure, axes = new_figure(9.0, 3.4, 1, 2)
+    names = ("supervised HMM", "supervised HMM + rules", "hard EM", "CoDL, learned penalties",
+             "CoDL, rules in training alone")  # fmt: skip
+    found = compare(data, sizes, draws, list(names))
+    for name in names:
+        axes[0].plot(sizes, found[name], marker="o", markersize=3, label=name)
+    axes[0].set_xscale("log")
+    plain_axes(axes[0], "", "labelled citations", "token accuracy")
+    axes[0].legend(fontsize=6, frameon=False)
+    bare = f"labels = {read_rules(RULES).labels!r}".replace("(", "[").replace(")", "]")
+    print(f"\nAccuracy on test after each round, {sizes[0]} labelled (Figure 3.5)")
+    for name, rules, method in (("EM", bare, "em"), ("hard EM", bare, "hard-em"), ("CoDL", RULES, "codl")):
+        rounds = []
+        for few in data.draws(sizes[0], draws):
+            made = Extractor(rules, method=method, max_iter=10, **PLAIN)
+            made.fit(few, unlabelled=data.unlabelled, dev=data.test)
+            rounds.append([100 * (entry.dev or 0.0) for entry in made.ccm_.history_])
+        most = max(map(len, rounds))
+        mean = np.mean([own + own[-1:] * (most - len(own)) for own in rounds], axis=0)
+        print(f"  {name:10}" + "".join(f"{value:7.1f}" for value in mean), flush=True)
+        axes[1].plot(range(1, most + 1), mean, marker="o", markersize=3, label=name)
+    plain_axes(axes[1], "", "round", "token accuracy")
+    axes[1].legend(fontsize=6, frameon=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    save_figure(figure, folder / "citations-curves.png")
+
+
+def compare(data: Citations, sizes: list[int], draws: int, only: list[str]) -> dict[str, list[float]]:
     print(f"\nToken accuracy on {len(data.test)} citations (paper; ± standard deviation over {draws} draws)")
     print(f"{'':28}" + "".join(f"{f'{n} labelled':>24}" for n in sizes) + f"{'seconds':>10}")
+    means: dict[str, list[float]] = {}
     for name, settings, constrained in ROWS:
         if only and not any(word in name for word in only):
             continue
         begin, cells = time.perf_counter(), []
+        means[name] = []
         for n in sizes:
             found = [accuracy(data, few, settings, constrained) for few in data.draws(n, draws)]
+            means[name].append(float(np.mean(found)))
             spread = f" ±{np.std(found):.1f}" if len(found) > 1 else ""
             paper = PAPER.get(name, {}).get(n)
             cells.append(f"{np.mean(found):.1f}{spread}" + (f" ({paper:.1f})" if paper else " (-)"))
         print(f"{name:28}" + "".join(f"{c:>24}" for c in cells) + f"{time.perf_counter() - begin:>10.0f}", flush=True)
     print("Paper's column of PR: alternating projections with a CRF (AP-I of Table 3.5).")
+    return means
 
 
 def utility(data: Citations, draws: int) -> None:
@@ -199,12 +254,16 @@ def main() -> None:
     parser.add_argument("--rounds", action="store_true")
     parser.add_argument("--utility", action="store_true")
     parser.add_argument("--only-utility", action="store_true")
+    parser.add_argument("--curves", type=Path, help="folder for the figure, and nothing else")
     given = arguments(parser, draws=1, sizes=[4], only=[])
     folder = Path(os.environ.get("TRELLIS_DATA", ROOT.parent / "shared" / "data")) / "fields" / "citations"
     if not folder.is_dir():
         print(f"no citations in {folder}: set TRELLIS_DATA to the folder of the real data. Nothing is measured.")
         return
     data = Citations(folder)
+    if given.curves is not None:
+        curves(data, given.sizes, given.draws, given.curves)
+        return
     some = given.only or given.calibration or given.only_utility
     if given.rounds or not some:
         rounds(data)

@@ -10,6 +10,8 @@ pos             Penn Treebank sample: 25,600 tokens to draw labelled sentences f
 citations       Cora: labelled citations, 1,000 unlabelled ones and as many shuffled (figure 6.3 b)
 newsgroups      20 newsgroups: ten of them are the classes; posts of these are B+, of the others B− (figure 6.4)
 contrastive     no labels at all, a dictionary of the tags of every word, four shuffled sentences for each (sec. 6.5.4)
+negatives       more or fewer shuffled sentences for as many good ones: citations with 100 labelled tokens (figure
+                6.5 a), tagging with 10 labelled sentences and 250 good ones (figure 6.6 a)
 """
 
 from __future__ import annotations
@@ -280,9 +282,42 @@ def contrastive(draws: int, words: int, jobs: int, kept: Kept) -> None:
     print(f"  the draw of the lowest objective {best:5.2f}   (76.2 of 50 draws)", flush=True)
 
 
+def negatives(draws: int, jobs: int, kept: Kept, small: bool) -> None:
+    """J-LIS by the number of negative examples to a positive one."""
+    for task, size, n_good in ((citations(), 100, 1000), (pos(), 250, 250)):
+        if small:
+            size, n_good = 20, 10
+        shares: list[float] = [0, 0.25, 0.5, 1] if task.name == "citations" else [0, 1, 2, 4, 8, 16]
+
+        def measure(share: float, seed: int, task: Any = task, size: int = size, n: int = n_good) -> dict[str, object]:
+            X, y, _ = task.draw(size, seed)
+            rng = np.random.default_rng([seed, 6])
+            good = [task.asked[i] for i in rng.permutation(len(task.asked))[:n].tolist()]
+            bad = shuffled(good, per_sentence=max(1, int(share)), random_state=rng)
+            bad = bad[: round(share * len(good))]
+            asked = (good + bad, [1] * len(good) + [-1] * len(bad)) if bad else None
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                learner = JLIS(task.model(), max_iter=15, tol=1e-3, inner_tol=0.05, n_jobs=jobs)
+                learner.fit(X, y, binary=asked)
+            return {"accuracy": figure(task, learner, "test"), "rounds": len(learner.history_)}
+
+        print(f"\nnegatives: {task.name}, {size} labelled tokens, {n_good:,d} good sentences, mean of {draws} draws")
+        for share in shares:
+            found: list[Any] = [
+                kept.get(f"negatives {task.name} {size} {n_good} {share} {seed}", partial(measure, share, seed))
+                for seed in range(draws)
+            ]
+            figures, rounds = ([one[key] for one in found] for key in ("accuracy", "rounds"))
+            print(
+                f"  {share:>5g} negative to a positive{np.mean(figures):9.2f} ({standard_error(figures):4.2f})"
+                f"{np.mean(rounds):8.1f} rounds", flush=True,
+            )  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--task", choices=["pos", "citations", "newsgroups", "contrastive"])
+    parser.add_argument("--task", choices=["pos", "citations", "newsgroups", "contrastive", "negatives"])
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--full", action="store_true", help="all sizes of the thesis, and 96,000 words without labels")
     parser.add_argument("--choose", action="store_true", help="try C on held-out training data; test is not read")
@@ -302,6 +337,8 @@ def main() -> None:
                 compare(make(), sizes, given.draws, given.jobs, kept)
     if given.task in (None, "contrastive") and not given.choose:
         contrastive(given.draws, 96_000 if given.full else given.words, given.jobs, kept)
+    if given.task in (None, "negatives") and not given.choose:
+        negatives(given.draws, given.jobs, kept, given.small)
 
 
 if __name__ == "__main__":
