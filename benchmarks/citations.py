@@ -107,7 +107,7 @@ def accuracy(data: Citations, few: list[Document], settings: dict[str, Any], con
 
 
 def projected_crf(data: Citations, few: list[Document]) -> float:
-    """A CRF whose own posteriors are projected onto the rules: alternating projections (Ganchev et al. 2010, eq. 35)."""
+    """A CRF whose own posteriors are projected onto the rules (alternating projections, as PR)."""
     rules = read_rules(RULES)
     names = Vocabulary(rules.labels or (), kind="label")
 

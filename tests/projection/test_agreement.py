@@ -7,10 +7,11 @@ import itertools
 import cvxpy as cp
 import numpy as np
 import pytest
+from structures.tree_twin import all_trees
 
 from trellis.errors import DataError
 from trellis.projection import agree
-from trellis.structures import Categorical, Chain
+from trellis.structures import Categorical, Chain, Trees
 
 
 def random_chain(rng: np.random.Generator, length: int, n_labels: int) -> Chain:
@@ -43,6 +44,27 @@ def test_full_agreement_is_the_geometric_mean(gamma: float) -> None:
     np.testing.assert_allclose(found.members[1].node, node, atol=1e-12)
     primal = 2 * gamma * (q @ np.log(q)) - q @ (s1 + s2)
     assert found.value == pytest.approx(primal, rel=1e-10)
+
+
+@pytest.mark.parametrize("gamma", [0.5, 1.0])
+def test_parsers_agree_on_the_geometric_mean_of_their_trees(gamma: float) -> None:
+    """One of them is a grammar with valence, whose scores are not of single arcs alone."""
+    rng = np.random.default_rng(3)
+    first = Trees([0, 3], rng.normal(size=9), nearest=rng.normal(size=9))
+    second = Trees([0, 3], rng.normal(size=9))
+    trees = np.array(all_trees(3, projective=True, single_root=True), np.int32)
+    scores = np.array([[one.score(tree)[0] for tree in trees] for one in (first, second)])
+    q = np.exp(scores.sum(axis=0) / (2 * gamma))
+    q /= q.sum()
+    wanted = np.zeros(9)
+    for share, tree in zip(q, trees, strict=True):
+        wanted[first.parts.of(tree)] += share
+    found = agree(first, second, gamma=gamma)
+    for member in found.members:
+        np.testing.assert_allclose(member.at(np.arange(9)), wanted, atol=1e-12)
+    assert found.value == pytest.approx(2 * gamma * (q @ np.log(q)) - q @ scores.sum(axis=0))
+    with pytest.raises(DataError, match="leave out maps"):
+        agree(first, second, maps=[[0], [0]])
 
 
 @pytest.mark.parametrize("gamma", [0.3, 1.0, 2.0])

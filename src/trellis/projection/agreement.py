@@ -99,7 +99,7 @@ def agree(
     Parameters
     ----------
     *members : Structure
-        Scores of the models on the same instances.
+        Scores of the models on the same instances; full agreement is for outputs of any kind, such as trees.
     gamma : float, default=1.0
         Temperature γ of the agreed posterior.
     maps : list or None, default=None
@@ -126,8 +126,10 @@ def agree(
     [[0.75, 0.25]]
     """
     gamma = check_gamma(gamma)
-    if len({member.kind for member in members}) != 1 or not members[0].parts.has_labels:
+    if len({member.kind for member in members}) != 1:
         raise DataError("models agree over outputs of one kind: two chains, say, or two categoricals")
+    if maps is not None and not members[0].parts.has_labels:
+        raise DataError(f"maps are of labels, which {members[0].parts.outputs_are} do not have: leave out maps")
     if maps is None:
         mean = geometric_mean(members).temper(gamma)
         q = mean.infer(weights=weights, at=np.array([mean.parts.n_parts - 1]))

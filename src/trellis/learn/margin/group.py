@@ -3,8 +3,9 @@
     max_h  w · Φ(x, h) + Δ(y, h) − price(h)        loss-augmented (Chang 2011, eq. 2.11); price: of violated constraints
 
 The loss Δ is the Hamming loss of the structure (:meth:`trellis.structures.Parts.hamming`): the labels of y that h does
-not have, or its parts where the structure has no labels. It is a sum over parts, so the search is the structure's own
-argmax or, with constraints, :func:`trellis.search.decode`. Labels that are not known cost nothing.
+not have, or its parts where the structure has no labels; or the model's own ``part_loss``. It is a sum over parts, so
+the search is the structure's own argmax or, with constraints, :func:`trellis.search.decode`. Labels that are not known
+cost nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from trellis.constraints.rows import Rows
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.data.shards import shard_bounds
 from trellis.engine import Engine, Placed, Shard
-from trellis.learn.margin.scorer import sizes_of
+from trellis.learn.margin.scorer import loss_of, sizes_of
 from trellis.models.model import bare, rows_of
 from trellis.search import Plan, decode
 from trellis.search.prices import prices
@@ -193,7 +194,7 @@ def search_shard(
     if ask.known and part.known:
         scores = scores.clamp(part.labels)
     parts = scores.parts
-    loss = parts.hamming(part.labels) if ask.loss else None
+    loss = loss_of(model, part, parts) if ask.loss else None
     searched = scores if loss is None else loss.add_to(scores)
     if item.plan is None:
         outputs, paid = searched.argmax(rng).outputs, np.zeros(len(scores))

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.constraints import Constraint, Rule
+from trellis.constraints.compilation import named
+from trellis.constraints.penalties import is_learned, learn_penalties, with_penalties
 from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray
 from trellis.engine import engine_for, threads_for
@@ -42,6 +44,7 @@ class MarginLearner(Learner):
         trained and stored as ``model_``.
     constraints : list of Constraint
         Constraints that apply to every search, in training and prediction. Hard constraints hold; penalties are paid.
+        Those of strength "learned" get a penalty estimated from the given outputs.
     random_state : int or None
         Seed of the order of examples.
     C : float
@@ -57,6 +60,8 @@ class MarginLearner(Learner):
         Weight of the constant feature.
     objective_ : float
         Final objective.
+    penalties_ : dict
+        Penalty of each constraint of strength "learned", estimated from the given outputs, by name; 0 for others.
     """
 
     model: Any
@@ -72,6 +77,7 @@ class MarginLearner(Learner):
     checkpoint_every: int = 10
     verbose: bool = False
 
+    has_penalties = True
     learned_names = _MarginHeader
     trains_networks: ClassVar[bool] = False
 
@@ -86,10 +92,10 @@ class MarginLearner(Learner):
         return self.infer(X, constrained=constrained).values
 
     def _inference(self, batch: Any, constrained: bool, transductive: bool) -> Inference:
-        projection = ProjectionQuery(self.constraints if constrained else (), transductive=transductive)
+        projection = ProjectionQuery(self._priced() if constrained else (), transductive=transductive)
         rho = np.zeros(len(projection.constraints))
         how = Options.of_predictions(self.search, self.beam)
-        return SearchedInference(self.model_, batch, threads_for(self.n_jobs), projection, rho, how, self.constraints)
+        return SearchedInference(self.model_, batch, threads_for(self.n_jobs), projection, rho, how, self._priced())
 
     # one file
 
@@ -115,8 +121,18 @@ class MarginLearner(Learner):
         batch = model.encode(X, y, sample_weight, fit=not learned)
         if not len(batch):
             raise DataError("there are no instances to learn from")
+        to_learn, rho = is_learned(self.constraints), np.zeros(len(self.constraints))
+        if np.any(to_learn):
+            whole = batch.take(np.flatnonzero(batch.complete))
+            found = learn_penalties(self.constraints, whole, model.label_names_, model.parts(whole))
+            rho[to_learn] = [one.penalty for one in found]
         self.model_ = model
+        self.penalties_ = dict(zip([one.name for one in named(self.constraints)], rho.tolist(), strict=True))
         return model, batch
+
+    def _priced(self) -> list[Constraint]:
+        """The constraints, with the penalties that were learned."""
+        return with_penalties(self.constraints, np.array(list(self.penalties_.values())))
 
     def _refuse_unknown(self, batch: Any) -> None:
         """Examples must have all their labels."""
@@ -131,7 +147,7 @@ class MarginLearner(Learner):
         """The instances with these numbers, as three groups; an instance of weight 0 is left out."""
         engine = engine_for(self.n_jobs, self.engine)
         groups = [
-            Group(model, batch, numbers[batch.weights[numbers] > 0], self.constraints, engine, beam=self.beam)
+            Group(model, batch, numbers[batch.weights[numbers] > 0], self._priced(), engine, beam=self.beam)
             for numbers in (given, negative, positive)
         ]
         return Examples(groups[0], groups[1], groups[2], latent)

@@ -23,7 +23,7 @@ from trellis.data.arrays import ArrayOf
 from trellis.data.ragged import FloatArray
 from trellis.learn.margin.cutting_plane import Weights
 from trellis.learn.margin.group import best_outputs
-from trellis.learn.margin.scorer import refuse_bounds
+from trellis.learn.margin.scorer import loss_of, refuse_bounds
 from trellis.learn.margin.steps import MarginStep
 from trellis.loop.step import ArrayState, StepResult
 from trellis.models.model import rows_of
@@ -148,8 +148,8 @@ def rivals(model: Any, part: Any, plan: Plan | None, k: int, augmented: bool, be
     """
     scores = model.scores(part)
     parts = scores.parts
-    hamming = parts.hamming(part.labels)
-    searched = hamming.add_to(scores) if augmented else scores
+    delta = loss_of(model, part, parts)
+    searched = delta.add_to(scores) if augmented else scores
     if k == 1:
         outputs, paid = best_outputs(searched, plan, beam, None)
         found = [outputs]
@@ -162,7 +162,7 @@ def rivals(model: Any, part: Any, plan: Plan | None, k: int, augmented: bool, be
         there = np.flatnonzero(decoded.value[:, 0] > -np.inf)
         found = [decoded.outputs[i] for i in there]
         paid = (decoded.score - decoded.value)[there, 0]
-    loss = np.array([hamming.of(outputs)[0] for outputs in found])
+    loss = np.array([delta.of(outputs)[0] for outputs in found])
     if k == 1 and not augmented and parts.has_labels and loss[0] == 0.0:
         return None, loss
     features = [model.phi(part, outputs) for outputs in found]

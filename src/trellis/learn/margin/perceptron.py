@@ -75,7 +75,7 @@ class Perceptron(MarginLearner):
         self._refuse_unknown(batch)
         weights = Weights(model)
         step = OnlineStep(
-            weights, batch, self.constraints, self._rule(), average=self.average, shuffle=self.shuffle, beam=self.beam
+            weights, batch, self._priced(), self._rule(), average=self.average, shuffle=self.shuffle, beam=self.beam
         )
         loop = self._loop(weights, step, batch, dev)
         return self._trained(loop, loop.run(resume=resume))

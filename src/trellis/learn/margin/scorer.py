@@ -11,9 +11,12 @@ MaxEnt, ArcParser). It has ``weights_`` and ``label_names_``, and
     decode(batch, outputs)              outputs by name, one per instance
     sizes(batch)                        optional: κ(x), where features do not grow with the lengths of the batch
     weight_bounds()                     optional: least and largest value of each weight, which cutting planes keep to
+    part_loss(batch)                    optional: the loss Δ against the labels of a batch, as a PartLoss, where it is
+                                        not the Hamming loss
 
-A batch has ``offsets``, ``weights``, ``labels`` in the form of the structure, ``first``, ``instances(start, stop)`` and
-``take(numbers)``; outputs have the form of the structure. Loss-augmented inference is ``argmax`` of the scores after
+A batch has a length, ``offsets``, ``lengths``, ``weights``, ``labels`` in the form of the structure, ``known`` (whether
+any label is), ``complete`` (of each instance, whether all are), ``first``, ``instances(start, stop)``,
+``take(numbers)`` and ``with_labels(labels)``, where None stands for unknown ones; outputs have the form of the structure. Loss-augmented inference is ``argmax`` of the scores after
 ``add`` of the loss over parts, constraints go through :mod:`trellis.search`.
 
 What learners do with it:
@@ -38,6 +41,8 @@ import numpy as np
 
 from trellis.data.ragged import FloatArray
 from trellis.errors import DataError
+from trellis.structures import Parts
+from trellis.structures.part_loss import PartLoss
 
 
 def sizes_of(model: Any, batch: Any) -> FloatArray:
@@ -45,6 +50,13 @@ def sizes_of(model: Any, batch: Any) -> FloatArray:
     own = getattr(model, "sizes", None)
     sizes = np.diff(batch.offsets) if own is None else own(batch)
     return np.maximum(np.asarray(sizes, dtype=np.float64), 1.0)
+
+
+def loss_of(model: Any, batch: Any, parts: Parts) -> PartLoss:
+    """Δ against the labels of a batch: the model's own, or the Hamming loss."""
+    own = getattr(model, "part_loss", None)
+    found: PartLoss = parts.hamming(batch.labels) if own is None else own(batch)
+    return found
 
 
 def bounds_of(model: Any) -> tuple[FloatArray, FloatArray] | None:

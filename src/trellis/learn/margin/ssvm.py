@@ -46,7 +46,7 @@ from trellis.errors import DataError
 from trellis.learn.margin.cutting_plane import CuttingPlane, Weights
 from trellis.learn.margin.learner import NONE, MarginLearner, solver_of
 from trellis.learn.margin.online import Moving, OnlineStep, UpdateRule
-from trellis.learn.margin.scorer import refuse_bounds
+from trellis.learn.margin.scorer import loss_of, refuse_bounds
 from trellis.learn.margin.steps import CuttingPlaneStep, MarginStep
 from trellis.loop.step import ArrayState, StepResult
 from trellis.models.documentation import documented
@@ -106,7 +106,7 @@ class ExponentiatedStep(MarginStep[Exponents]):
         model, part, cost = self.group.model, self.blocks[b], self.cost[b]
         model.weights_ = u
         scores = model.scores(part)
-        loss = scores.parts.hamming(part.labels)
+        loss = loss_of(model, part, scores.parts)
         q = loss.add_to(scores, c).infer(weights=part.weights, at=loss.part)
         # the model counts an instance by its weight, and C_i is C times that
         scale = float(self.solver.cost.sum() / self.group.weights.sum())
@@ -224,7 +224,7 @@ class SSVM(MarginLearner):
         model, everything = weights.model, np.arange(len(batch))
         if not callable(getattr(model, "phi", None)):
             return model.margin_step(  # type: ignore[no-any-return]
-                weights, batch, self.constraints, C=self.C, power=self._check_loss(self.loss), beam=self.beam,
+                weights, batch, self._priced(), C=self.C, power=self._check_loss(self.loss), beam=self.beam,
                 passes=self.max_iter,
             )  # fmt: skip
         examples = self._examples(model, batch, everything, NONE, NONE, latent=False)
@@ -235,7 +235,7 @@ class SSVM(MarginLearner):
             return ExponentiatedStep(solver)
         solver.give(*examples.given.given())
         rule = Subgradient(self.C * float(batch.weights.sum()), self._check_loss(self.loss), len(batch))
-        return OnlineStep(weights, batch, self.constraints, rule, beam=self.beam, value=solver.objective)
+        return OnlineStep(weights, batch, self._priced(), rule, beam=self.beam, value=solver.objective)
 
     def _check_settings(self, dev: Any = None) -> None:
         super()._check_settings(dev)
