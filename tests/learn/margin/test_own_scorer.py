@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
-from trellis.structures.part_loss import PartLoss
 
 from trellis import CRF, Vocabulary
 from trellis.constraints import count
 from trellis.constraints.penalties import penalty_of
 from trellis.learn.margin import JLIS, LCLR, MIRA, SSVM, LatentSSVM, Perceptron
 from trellis.structures import Categorical
+from trellis.structures.parts import PartLoss
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 Y = (X @ np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0], [-1.0, 0.0, 1.0]])).argmax(axis=1)

@@ -16,8 +16,9 @@ MaxEnt, ArcParser). It has ``weights_`` and ``label_names_``, and
 
 A batch has a length, ``offsets``, ``lengths``, ``weights``, ``labels`` in the form of the structure, ``known`` (whether
 any label is), ``complete`` (of each instance, whether all are), ``first``, ``instances(start, stop)``,
-``take(numbers)`` and ``with_labels(labels)``, where None stands for unknown ones; outputs have the form of the structure. Loss-augmented inference is ``argmax`` of the scores after
-``add`` of the loss over parts, constraints go through :mod:`trellis.search`.
+``take(numbers)`` and ``with_labels(labels)``, where None stands for unknown ones; outputs have the form of the
+structure. Loss-augmented inference is ``argmax`` of the scores after ``add`` of the loss over parts, constraints go
+through :mod:`trellis.search`.
 
 What learners do with it:
 
@@ -42,7 +43,7 @@ import numpy as np
 from trellis.data.ragged import FloatArray
 from trellis.errors import DataError
 from trellis.structures import Parts
-from trellis.structures.part_loss import PartLoss
+from trellis.structures.parts import PartLoss
 
 
 def sizes_of(model: Any, batch: Any) -> FloatArray:
