@@ -62,9 +62,9 @@ def test_a_line_that_cannot_be_read_has_an_empty_result_and_the_others_theirs(ki
     assert records[0] == records[2] == alone
     assert [f["label"] for f in alone["fields"]] == ["NAME", "YEAR"]
     assert (records[1]["fields"], records[1]["tokens"], records[1]["labels"]) == ([], [], [])
-    assert "line" in records[1]["odd"]
+    assert "line" in records[1]["invalid"]
     assert "1 of 3 texts could not be read and got an empty result" in told
-    assert records[1]["odd"] in told
+    assert records[1]["invalid"] in told
 
 
 @pytest.mark.parametrize("kind", ["text", "json"])
@@ -72,7 +72,7 @@ def test_a_line_that_cannot_be_read_has_an_empty_result_and_the_others_theirs(ki
 def test_a_blank_line_has_an_empty_result_and_is_nothing_to_tell(kind, blank, predicted):
     records, told = predicted(NAMES[kind], GOOD[kind] + blank + GOOD[kind])
     assert [bool(r["fields"]) for r in records] == [True, False, True]
-    assert "odd" not in records[1]
+    assert "invalid" not in records[1]
     assert "relaxed" not in records[1]
     assert told == ""
 

@@ -216,7 +216,7 @@ EXTRACT = ServedKind(
     "extract", "Fields of texts, with their places and probabilities", _text, _fields,
     {"oneOf": [STRING, _record("text", text=STRING), _record("tokens", tokens=STRINGS, text=STRING)]},
     _record("text fields tokens labels", text=STRING, fields=_list(FIELD), tokens=STRINGS, labels=STRINGS,
-            relaxed=STRINGS, odd=STRING),
+            relaxed=STRINGS, invalid=STRING),
     "A text.",
 )  # fmt: skip
 TAG = ServedKind(

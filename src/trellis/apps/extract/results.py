@@ -42,7 +42,7 @@ def extracted(
         sure = dict(zip(fine, shares, strict=True))
     results = []
     for number, text in enumerate(texts):
-        remarks: dict[str, Any] = {"odd": found.lost[number]} if number in found.lost else {}
+        remarks: dict[str, Any] = {"invalid": found.lost[number]} if number in found.lost else {}
         if number in relaxed:
             remarks = {"relaxed": list(relaxed[number])}
         results.append(Extracted(text, found.labels[number], remarks, sure.get(number)))

@@ -197,7 +197,7 @@ def _matched(made: Matcher, read: Iterable[PairLine | DataError], seen: Seen) ->
         found = iter(made.match(given) if given else ())
         for one in chunk:
             if isinstance(one, DataError):
-                yield {"odd": str(one)}
+                yield {"invalid": str(one)}
                 continue
             own = next(found)
             if one.answer is not None:
@@ -231,7 +231,7 @@ def _ranked(made: Matcher, read: Iterable[PairLine | DataError], rank: int) -> I
 
 def _line(row: dict[str, Any]) -> str:
     """left, right, answer, score and what stands side by side, with TABs between them."""
-    if "odd" in row:
+    if "invalid" in row:
         return "\t\t\t\t"
     aligned = " ".join(f"{a}:{b}" for a, b in row["alignment"])
     cells = [row["left"], row["right"], "1" if row["match"] else "0", f"{row['score']:.4f}", aligned]

@@ -1,8 +1,8 @@
 """``trellis extract predict``: fields of new texts, as columns, JSON lines with character spans, a table, or coloured.
 
 There is one result for each text. It is empty if the text cannot be read; if a text cannot satisfy the rules, its
-result violates as few of them as possible. JSON lines mark such texts (keys ``odd`` and ``relaxed``), and their number
-is reported at the end. JSON and coloured output give the probability of each field, unless rules were relaxed.
+result violates as few of them as possible. JSON lines mark such texts (keys ``invalid`` and ``relaxed``), and their
+number is reported at the end. JSON and coloured output give the probability of each field, unless rules were relaxed.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _extracted(
         for number, reason in found.lost.items():
             odd[number] = _place(texts[number], notices.n_texts + number) + reason
         for number, result in enumerate(found.results):
-            yield replace(result, remarks={"odd": odd[number]}) if number in odd else result
+            yield replace(result, remarks={"invalid": odd[number]}) if number in odd else result
         for number in sorted(odd):
             notices.odd.add(odd[number])
         for number in sorted(found.relaxed):
@@ -193,7 +193,7 @@ def _show_all(console: Console, results: Iterable[Extracted], names: tuple[str, 
     for result in results:
         _show(console, result.text, result.labels, names, result.probabilities)
         for kind, why in result.remarks.items():
-            said = why if kind == "odd" else f"relaxed: {', '.join(why)}"
+            said = why if kind == "invalid" else f"relaxed: {', '.join(why)}"
             console.print(visible(f"({said})"), style="dim")
         console.print()
 
