@@ -168,9 +168,9 @@ class NeuralParts(NeuralModel):
         return found
 
     def infer(self, X: Any) -> Inference:
-        """Inference on instances: labels, marginals, log-partitions, ..."""
+        """Inference on instances, or on a batch of ``encode``: labels, marginals, log-partitions, ..."""
         self._check_fitted()
-        return Inference(self, self.encode(X), threads_for(self.n_jobs))
+        return Inference(self, X if isinstance(X, Batch) else self.encode(X), threads_for(self.n_jobs))
 
     def predict(self, X: Any) -> Any:
         """The best output of each instance."""
@@ -182,8 +182,7 @@ class NeuralParts(NeuralModel):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the known labels that ``predict`` gives."""
-        self._check_fitted()
-        return Inference(self, self.encode(X, y, sample_weight), threads_for(self.n_jobs)).accuracy()
+        return self.infer(self.encode(X, y, sample_weight)).accuracy()
 
     # the four verbs
 
