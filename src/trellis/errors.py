@@ -7,7 +7,7 @@ A message says what was found, where, and what to do. Every error that a user ca
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,8 @@ class UnknownNameError(DataError):
 
 def check_name(kind: str, name: object, known: Collection[Any], *, path: str | Path | None = None) -> None:
     """Refuse a name that is not known."""
-    if name not in known:
+    given: Any = name
+    if not isinstance(given, Hashable) or given not in known:
         raise UnknownNameError(kind, name, known, path=path)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -241,3 +242,43 @@ def test_aggregated_labels_train_an_extractor_that_keeps_neighbours_apart():
     extractor = Extractor("").fit(documents, aggregator.labels_)
     [found] = extractor.extract(["aspirin zocor help"])
     assert [(span.text, span.label) for span in found.spans] == [("aspirin", "DRUG"), ("zocor", "DRUG")]
+
+
+def test_parameters_with_defaults_are_no_context():
+    @labelling_function("DRUG")
+    def listed(token, drugs=frozenset({"aspirin"})):
+        return token in drugs
+
+    assert apply_functions([listed], ["take aspirin"])[0].votes == {"listed": (None, "B-DRUG")}
+
+
+def test_any_callable_is_a_labelling_function():
+    class Ending:
+        def __call__(self, token):
+            return token.endswith("rin")
+
+    by_class, partly = labelling_function("DRUG")(Ending()), labelling_function("DRUG")(partial(str.endswith, "x"))
+    assert (by_class.name, partly.name) == ("Ending", "partial")
+    assert apply_functions([by_class], ["take aspirin"])[0].votes == {"Ending": (None, "B-DRUG")}
+
+
+def test_spans_are_not_rounded_and_may_be_an_array():
+    new = labelling_function("DRUG", on="spans", name="f")
+    with pytest.raises(DataError, match="a span is"):
+        apply_functions([new(lambda document: [(0.5, 1.5)])], ["a b"])
+    [found] = apply_functions([new(lambda document: np.array([[0, 2]]))], ["a b"])
+    assert found.votes == {"f": ("B-DRUG", "I-DRUG")}
+
+
+def test_a_pattern_that_takes_too_long_is_refused_by_name():
+    slow = pattern_function("X", "(a|aa)+$", name="slow")
+    with pytest.raises(DataError, match="'slow' takes too long"):
+        apply_functions([slow], ["a" * 60 + "b"])
+
+
+@pytest.mark.parametrize("make", [pattern_function, answers_function])
+def test_functions_of_patterns_and_answers_are_on_spans_or_texts(make, tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "a", "label": "X", "spans": []}\n')
+    given = ("X", "a") if make is pattern_function else (tmp_path / "a.jsonl",)
+    with pytest.raises(DataError, match="unknown kind of .* function 'tokens'"):
+        make(*given, on="tokens")

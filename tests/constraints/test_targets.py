@@ -175,3 +175,17 @@ def test_shares_that_rounding_takes_above_1_are_read(tmp_path: Path) -> None:
     path.write_text("word\tcount\tA\tB\ncup\t3\t0.6\t0.401\n")
     with pytest.raises(DataError, match="more than 1"):
         read_targets(path)
+
+
+def test_a_table_loses_no_label_and_mixes_no_kinds(tmp_path: Path) -> None:
+    target = Target("word", "dog", 3, {"N": 0.9, "V": 0.1})
+    with pytest.raises(UnknownNameError, match="unknown label 'V'"):
+        write_targets(tmp_path / "targets.tsv", [target], ["N"])
+    with pytest.raises(DataError, match="not both"):
+        write_targets(tmp_path / "targets.tsv", [target, Target("feature", "3", 1, {"N": 1.0})], ["N", "V"])
+    assert not (tmp_path / "targets.tsv").exists()
+
+
+def test_words_are_not_proposed_from_the_letters_of_strings() -> None:
+    with pytest.raises(DataError, match="expected a list of tokens"):
+        propose_targets(["the dog", "a dog"], words={"d": "D", "o": "N"}, min_count=1)

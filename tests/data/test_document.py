@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import json
 import pickle
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from trellis import HMM, UEM, DataError, Document, Relation, Span
-from trellis.data.tokens import as_documents
+from trellis.data.records import document_record
+from trellis.data.tokens import Tokeniser, as_documents
 
 TEXTS = ["a\u0301 b", "👩‍👩‍👧 and 🇳🇱", "שלום עולם", "a  b\t c", "مرحبا 12", "e\u0301e e\u0301"]
 
@@ -57,3 +60,24 @@ def test_documents_are_texts_wherever_texts_are_taken():
     assert as_documents([document]) == [document]
     assert document.heads is None
     assert Document(("a", "b"), columns={"head": ("_", "1")}).heads == (None, 1)
+
+
+def test_layers_are_kept_as_tuples_whatever_they_are_given_in():
+    given = Document(["a"], ["X"], {"pos": ["N"]}, probabilities=[1], votes={"f": [None]})
+    assert given == Document(("a",), ("X",), {"pos": ("N",)}, probabilities=(1.0,), votes={"f": (None,)})
+    array = Document(np.array(["a"]), np.array(["X"]), probabilities=np.array([1.0], np.float32))
+    assert array.tokens == ("a",)
+    assert json.loads(json.dumps(array.probabilities)) == [1.0]
+    assert json.dumps(document_record(Document(("a", "b"), spans=[Span("X", np.int64(0), np.int64(1))])))
+
+
+@pytest.mark.parametrize("layer", ["labels", "columns", "votes"])
+def test_a_string_is_no_list_of_one_letter(layer):
+    with pytest.raises(DataError, match="must be a list with a string for each token"):
+        Document(("a",), **{layer: "X" if layer == "labels" else {"f": "X"}})
+
+
+@pytest.mark.parametrize("kind", [{"kind": "treebank"}, {"kind": "pattern"}, {"kind": "words", "pattern": "a"}])
+def test_tokenisers_that_do_not_exist_are_refused(kind):
+    with pytest.raises(DataError):
+        Tokeniser(**kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from trellis.apps.align.aligner import Aligner
 from trellis.apps.induce.inducer import Inducer
@@ -12,7 +13,7 @@ from trellis.errors import DataError
 from trellis.learn import CCM, UEM, CoDL, MultiView, tune
 from trellis.learn.margin import SSVM
 from trellis.metrics.alignment import GoldLinks
-from trellis.models import CRF, HMM
+from trellis.models import CRF, HMM, MaxEnt
 
 from .corpora import LABELS, tagged_sentences
 
@@ -150,3 +151,49 @@ def test_a_measure_of_ones_own_decides():
         measure=lambda made, X, y: -abs(made.gamma - 0.5),
     )  # fmt: skip
     assert tuned.best.gamma == 0.5
+
+
+FORMS = {
+    "iterators": lambda X, y: (iter(X), iter(y)),
+    "rows with their labels": lambda X, y: ([{"tokens": x, "labels": k} for x, k in zip(X, y, strict=True)], None),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("halves", [True, False])
+def test_every_setting_is_trained_on_all_instances_whatever_holds_them(form, halves) -> None:
+    X, y = tagged_sentences(20)
+    dev = tagged_sentences(10, seed=7)
+    settings = {"gammas": [1.0, 0.5], "halves": halves}
+    wanted = tune(learner([]), X, y, dev=None if halves else dev, **settings)
+    found = tune(learner([]), *FORMS[form](X, y), dev=None if halves else FORMS[form](*dev), **settings)
+    assert [one.score for one in found.trials] == [one.score for one in wanted.trials]
+
+
+def test_weights_are_split_as_their_instances_are() -> None:
+    X, y = tagged_sentences(20)
+    ones = tune(learner([]), X, y, gammas=[1.0], halves=True, sample_weight=iter([1.0] * 20))
+    assert ones.best.score == tune(learner([]), X, y, gammas=[1.0], halves=True).best.score
+    with pytest.raises(DataError, match="no fully labelled|no instance|nothing"):
+        tune(learner([]), X, y, gammas=[1.0], halves=True, sample_weight=[0.0] * 20)
+
+
+def test_rows_of_a_sparse_matrix_are_split() -> None:
+    rows, labels = np.tile(np.eye(3), (6, 1)), ["a", "b", "c"] * 6
+    found = [tune(MaxEnt(), X, labels, parameters={"l2": [0.1]}, halves=True) for X in (rows, csr_array(rows))]
+    assert found[0].best.score == found[1].best.score == 1.0
+
+
+def test_what_cannot_be_tuned_on_is_refused_with_a_reason() -> None:
+    X, y = tagged_sentences(8)
+    views = MultiView([learner([]).model, learner([]).model])
+    for message, call in (
+        ("labels for 8 instances but got 3", lambda: tune(learner([]), X, y[:3], gammas=[1.0], halves=True)),
+        ("views of a MultiView", lambda: tune(views, [X, X], y, parameters={"max_iter": [1]}, halves=True)),
+        ("unknown parameter of UEM 'modl'; did you mean 'model'",
+         lambda: tune(learner([]), X, y, parameters={"modl__l2": [1.0]}, dev=(X, y))),
+        ("list of values of gamma", lambda: tune(learner([]), X, y, gammas="0.5", dev=(X, y))),
+        ("not a number", lambda: tune(learner([]), X, y, gammas=[1.0], dev=(X, y), measure=lambda *_: float("nan"))),
+    ):  # fmt: skip
+        with pytest.raises(DataError, match=message):
+            call()

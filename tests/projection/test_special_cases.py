@@ -7,10 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from trellis.constraints import compile_constraints, count
 from trellis.constraints.rows import COUPLING, Rows
 from trellis.constraints.strength import Kind, Norm
+from trellis.data.batch import Batch
+from trellis.data.vocabulary import Vocabulary
+from trellis.errors import DataError
 from trellis.projection import project
-from trellis.structures import Chain
+from trellis.search import decode
+from trellis.structures import Chain, ChainParts
 
 from .cases import HARD, STRENGTHS, Row, build_problem, compile_rows, name_of, random_batch
 
@@ -135,3 +140,13 @@ def test_one_equality_over_a_label_has_the_closed_form(categorical, gamma):
     q[1] = 0.37
     np.testing.assert_allclose(found.posterior.node[0], q, rtol=0, atol=1e-9)
     np.testing.assert_allclose(found.posterior.node[1], p[1], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("sentences", [[["a", "b", "c"], ["d", "e"]], [["a"]]])
+def test_rows_of_another_batch_are_refused(sentences):
+    scores = Chain([0, 2, 5], np.zeros((5, 2)), np.zeros((2, 2)))
+    batch = Batch.from_sentences(sentences)
+    rows = compile_constraints([count("V") >= 1], batch, Vocabulary(["N", "V"]), ChainParts(batch.offsets, 2))
+    for call in (project, decode):
+        with pytest.raises(DataError, match="compile the constraints for the batch"):
+            call(scores, rows)

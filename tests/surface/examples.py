@@ -7,14 +7,15 @@ fails where an exported estimator, or a public method of one, is missing here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-import trellis
+import trellis.neural
 from tests.relate import sample
 from trellis import count, label, shares, word
 from trellis.data.document import Document
@@ -35,6 +36,7 @@ class Example:
     each : methods with one result per instance, name -> call
     whole : methods with one result for all instances together
     none : whether an empty batch has an (empty) result; scikit-learn wants an error of classifiers of rows
+    rounding : relative difference of results that are the same; networks compute in single precision
     """
 
     new: Callable[[], Any]
@@ -45,6 +47,7 @@ class Example:
     each: dict[str, Callable[[Any, Any], Any]]
     whole: dict[str, Callable[[Any, Any], Any]] = field(default_factory=dict)
     none: bool = True
+    rounding: float = 1e-7
     more: dict[str, Any] = field(default_factory=dict)
 
 
@@ -403,6 +406,16 @@ EXAMPLES: dict[str, Example] = {
     "MaxEnt": rows(lambda: trellis.MaxEnt(l2=0.1)),
     "NaiveBayes": rows(lambda: trellis.NaiveBayes()),
 }  # fmt: skip
+EXPORTED: dict[str, Any] = {name: getattr(trellis, name) for name in trellis._EXPORTS}
+if find_spec("torch") is not None:
+    from tests.surface import networks
+
+    EXAMPLES |= {
+        "NeuralCRF": replace(tagger(networks.crf, "predict_proba", whole=CRF_SCORES), rounding=1e-5),
+        "NeuralClassifier": replace(rows(networks.classifier), rounding=1e-5),
+        "NeuralParser": replace(of_heads(networks.parser), rounding=1e-5),
+    }
+    EXPORTED |= {name: getattr(trellis.neural, name) for name in trellis.neural.__all__}
 
 
 @cache
@@ -432,12 +445,12 @@ def plain(result: Any) -> Any:
     return result
 
 
-def same(one: Any, other: Any) -> bool:
+def same(one: Any, other: Any, rounding: float = 1e-7) -> bool:
     """Whether two plain results are equal, numbers within rounding."""
     if isinstance(one, float) and isinstance(other, float):
-        return bool(np.isclose(one, other, rtol=1e-7, atol=1e-9, equal_nan=True))
+        return bool(np.isclose(one, other, rtol=rounding, atol=rounding / 100, equal_nan=True))
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(same(one[key], other[key], rounding) for key in one)
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
+        return len(one) == len(other) and all(same(*pair, rounding) for pair in zip(one, other, strict=True))
     return bool(one == other)

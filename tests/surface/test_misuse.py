@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+
 import numpy as np
 import pytest
 
 import trellis
 from tests.surface import misuse
-from tests.surface.examples import EXAMPLES, HEADS, PARSED, TAGS, TEXT, fit, fitted
+from tests.surface.examples import EXAMPLES, EXPORTED, HEADS, PARSED, TAGS, TEXT, fit, fitted
+from tests.surface.functions import FUNCTIONS
 from trellis.errors import DataError, NotFittedError
 
+NETWORKS = {"constrained_decode", "distil"}
+"""Functions that are tried with the networks' own tests."""
 SLOW = {"Aggregator", "Matcher", "Relater"}
 """Whose fit takes half a second: their arguments are tried in part."""
 
@@ -45,10 +51,16 @@ def test_wrong_parts_of_a_constraint_are_refused_with_an_error_of_ours(name):
     assert defects(misuse.constraints(name)) == []
 
 
-@pytest.mark.parametrize("name", misuse.FUNCTIONS)
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_wrong_arguments_of_functions_are_refused_with_an_error_of_ours(name):
-    cases = [(name, lambda make=make: misuse.FUNCTIONS[name](make())) for make in misuse.WRONG.values()]
-    assert defects(cases) == []
+    made = (misuse.WRONG | misuse.SETTINGS).items()
+    assert defects((what, lambda make=make: FUNCTIONS[name](make())) for what, make in made) == []
+
+
+def test_every_public_function_is_tried():
+    named = {re.match(r"\w*", name)[0] for name in (*FUNCTIONS, *misuse.CONSTRAINTS)}
+    functions = {name for name, one in EXPORTED.items() if callable(one) and not inspect.isclass(one)}
+    assert functions - named - NETWORKS == set()
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

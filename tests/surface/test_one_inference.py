@@ -23,6 +23,7 @@ CALLS = [(name, call) for name, example in EXAMPLES.items() for call in {**examp
 INFERENCES = {
     ("Relater", "predict"): 2, ("Relater", "score"): 2, ("Relater", "explain"): 2, ("Relater", "with_mentions"): 0,
     ("Extractor", "extract"): 2, ("CRF", "log_likelihood"): 2, ("SemiCRF", "log_likelihood"): 2,
+    ("NeuralCRF", "log_likelihood"): 2,
 }  # fmt: skip
 """Where there is more than one kind: best outputs and probabilities, with rules or labels and without."""
 

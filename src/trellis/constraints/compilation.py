@@ -17,6 +17,7 @@ from trellis.constraints.rows import COUPLING, Groups, Rows
 from trellis.constraints.rule import Rule
 from trellis.constraints.strength import Strength
 from trellis.data.batch import Batch
+from trellis.data.checks import check_list
 from trellis.data.ragged import BoolArray, IntArray, offsets_of, take_rows
 from trellis.data.storage import SHARE, Spilled, bytes_of
 from trellis.data.vocabulary import Vocabulary
@@ -84,7 +85,8 @@ def compile_constraints(
 
 def named(constraints: Sequence[Constraint | Rule] | Constraint | Rule) -> list[Constraint]:
     """The constraints, each with a name of its own; names given by people must differ."""
-    listed = [constraints] if isinstance(constraints, Constraint | Rule) else list(constraints)
+    one = isinstance(constraints, Constraint | Rule)
+    listed = [constraints] if one else list(check_list(constraints, "constraints"))
     given: set[str] = set()
     taken: set[str] = set()
     made: list[Constraint] = []

@@ -94,6 +94,8 @@ def each_label(
     >>> each_label(lambda L: starts(L) <= 1, but="O").code()
     "each_label(lambda L: starts(L) <= 1, but=['O'])"
     """
+    if not callable(function):
+        raise ConstraintError(f"each_label takes a function of a label, got {function!r:.60}")
     return EachLabel(function, label_names(labels, "each_label"), label_names((but,), "each_label"))
 
 

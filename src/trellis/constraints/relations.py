@@ -22,6 +22,7 @@ from trellis.constraints.context import Context, RowBlock
 from trellis.constraints.labels import some_names
 from trellis.constraints.linear_count import Count, Term
 from trellis.constraints.relation_rows import ENTITY, RELATION, Among, IsPair, RowsOfInstances, opposite_pairs
+from trellis.data.document import check_documents
 from trellis.errors import ConstraintError
 
 NONE = "None"
@@ -136,9 +137,10 @@ class CountsLike(Constraint):
         """The same with shares taken from sentences whose relations are known."""
         count: Counter[str] = Counter()
         pairs = 0
-        for sentence in labelled:
+        for sentence in check_documents(labelled):
             if sentence.relations is not None:
-                pairs += len(sentence.spans) * (len(sentence.spans) - 1)
+                n_spans = len(sentence.spans or ())
+                pairs += n_spans * (n_spans - 1)
                 count.update(r.label for r in sentence.relations)
         if not pairs:
             raise ConstraintError(f"{self.name!r}: no two mentions are labelled, so there are no counts to match")

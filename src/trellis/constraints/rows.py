@@ -22,8 +22,10 @@ from numpy.typing import NDArray
 from trellis.constraints.implicit import Checks, Forbidden, LinkRows, Sparsity
 from trellis.constraints.strength import Kind, Norm
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of, owners, take_rows
+from trellis.errors import ConstraintError, DataError
 from trellis.structures.parts import Parts
 from trellis.structures.results import Posterior
+from trellis.structures.structure import Structure
 
 COUPLING = -1
 """The instance of a row that names parts of more than one instance."""
@@ -316,4 +318,29 @@ class Rows:
             sparsity=tuple(block.shard(self.parts, first, last) for block in self.sparsity),
             implicit=tuple(block.shard(self.parts, first, last) for block in self.implicit),
             checks=tuple(one.shard(first, last) for one in self.checks),
+        )
+
+
+def check_rows(rows: object) -> None:
+    """Refuse what is not compiled."""
+    if not isinstance(rows, Rows):
+        raise ConstraintError(f"expected rows of compile_constraints, got {rows!r:.60}")
+
+
+def check_same_parts(scores: Structure, rows: Rows) -> None:
+    """Refuse rows that were compiled for another batch."""
+    check_rows(rows)
+    if not isinstance(scores, Structure):
+        raise DataError(f"scores must be a structure, as a model's scores(batch) returns it, got {scores!r:.60}")
+    ours, theirs = scores.parts, rows.parts
+    alike = (ours.kind, ours.n_instances, ours.n_parts) == (theirs.kind, theirs.n_instances, theirs.n_parts)
+    # parts of other instances among as many: seen by the first and last part of each local row
+    named = np.flatnonzero((np.diff(rows.start) > 0) & (rows.instance != COUPLING))
+    ends = np.stack((rows.start[named], rows.start[named + 1] - 1))
+    if not (alike and np.all(ours.instance_of(rows.part[ends]) == rows.instance[named])):
+        raise DataError(
+            f"the rows are over {theirs.n_instances} instances with {theirs.n_parts} parts, the scores over "
+            f"{ours.n_instances} with {ours.n_parts}"
+            + (", cut otherwise" if alike else "")
+            + ": compile the constraints for the batch of the scores"
         )

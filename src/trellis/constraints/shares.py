@@ -30,8 +30,9 @@ from trellis.constraints.constraint import Constraint
 from trellis.constraints.context import Context, RowBlock
 from trellis.constraints.count import count
 from trellis.constraints.rule import Rule
+from trellis.data.checks import check_names, is_list
 from trellis.data.files import FilePath, numbered_lines, shown, writing
-from trellis.errors import ConstraintError, DataError, UnknownNameError
+from trellis.errors import ConstraintError, DataError, UnknownNameError, check_name
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -139,8 +140,16 @@ def write_targets(path: FilePath, targets: Sequence[Target], labels: Sequence[st
     labels : list of str
         Columns of the table.
     """
+    if not is_list(targets) or not all(isinstance(one, Target) for one in targets):
+        raise DataError(f"targets must be a list of Target, as propose_targets returns it, got {targets!r:.80}")
+    labels = check_names(labels, "labels")
+    for one in targets:
+        if one.observed != targets[0].observed:
+            raise DataError("a table has targets of words or of features, not both: write two tables")
+        for label in one.shares:
+            check_name("label", label, labels)
     with writing(path) as out:
-        out.write("\t".join([targets[0].observed if targets else WORD, "count", *labels]) + "\n")
+        out.write("\t".join([targets[0].observed if len(targets) else WORD, "count", *labels]) + "\n")
         for one in targets:
             cells = [f"{one.shares[label]:.{DECIMALS}f}" if label in one.shares else "" for label in labels]
             out.write("\t".join([one.name, str(one.count), *cells]) + "\n")

@@ -22,10 +22,10 @@ from itertools import pairwise
 from typing import Any
 
 from trellis.data.bio import BEGINS, GOES_ON, NO_FIELD, where_needed
-from trellis.data.document import Document, Relation, Span, fields_of
+from trellis.data.document import Document, Relation, Span, check_document, check_documents, fields_of
 from trellis.data.files import FilePath, numbered_lines, reason, shown, writing
 from trellis.data.jsonlines import parse_json
-from trellis.data.tokens import WORDS, Tokeniser
+from trellis.data.tokens import WORDS, Tokeniser, check_text
 from trellis.errors import DataError, check_name
 
 FORMATS = ("brackets", "prodigy", "doccano", "label-studio", "brat")
@@ -90,6 +90,7 @@ def from_brackets(line: str, tokeniser: Tokeniser = WORDS) -> Document:
     >>> found.text, found.labels
     ('2 cups flour', ('QTY', 'UNIT', 'O'))
     """
+    check_text(line)
     text, places, at = "", list[Place](), 0
 
     def plain(given: str) -> str:
@@ -112,6 +113,7 @@ def from_brackets(line: str, tokeniser: Tokeniser = WORDS) -> Document:
 def to_brackets(document: Document) -> str:
     """The inverse; spans that overlap cannot be written."""
     made, at = "", 0
+    check_document(document)
     for start, end, label in sorted(_places(document)):
         if start < at or not re.fullmatch(r"[^\s\[\]\\]+", label):
             why = "overlaps another" if start < at else f"has the label {label!r}, which is no single word"
@@ -307,6 +309,7 @@ def write_annotations(path: FilePath, documents: Sequence[Document], format: str
     format : "brackets", "prodigy", "doccano", "label-studio"; "brat" of one document, with its text beside it
     """
     check_name("format", format, FORMATS)
+    documents = list(check_documents(documents))
     if format == "brat":
         if len(documents) != 1:
             raise DataError(f"brat has one text in a file, but there are {len(documents)}: choose another format")

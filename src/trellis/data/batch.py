@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from trellis.data.checks import NOT_A_LABEL, check_sample_weight
+from trellis.data.checks import NOT_A_LABEL, check_list, check_sample_weight, is_list
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, LabelArray, check_offsets, offsets_of, take_rows
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError, check_name
@@ -126,8 +126,15 @@ class Batch:
         weights: Sequence[float] | None = None,
     ) -> Batch:
         """From sentences of words, with a label for each word, or None if unknown."""
+        sentences = list(check_list(sentences, "sentences"))
+        for sentence in sentences:
+            if not is_list(sentence):
+                raise DataError(f"expected a list of words for each sentence, got {sentence!r:.60}")
         offsets = offsets_of(map(len, sentences))
         flat = [word for sentence in sentences for word in sentence]
+        for word in flat if not {str}.issuperset(map(type, flat)) else ():
+            if not isinstance(word, Hashable):
+                raise DataError(f"words must be strings, got {word!r:.60}")
         return cls(
             offsets=offsets,
             labels=_encode_labels(sentences, labels, label_names),
@@ -238,6 +245,7 @@ def _encode_labels(
         return coded
     if names is None:
         raise DataError("labels are given but not their vocabulary: pass label_names")
+    labels = list(check_list(labels, "label lists"))
     if len(labels) != len(sentences):
         raise DataError(f"expected labels for {len(sentences)} sentences but got {len(labels)}")
     slot = 0

@@ -6,12 +6,18 @@ nothing is known of it. What a model predicted has probabilities, what was given
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from math import isfinite
+from numbers import Real
+from typing import Any
 
 from trellis.data.bio import runs
+from trellis.data.checks import check_list, is_whole
 from trellis.errors import DataError, counted
 
+STRINGS, OPTIONAL = (str,), (str, type(None))
+"""Types of the entries of layers."""
 Offsets = tuple[tuple[int, int], ...]
 Labels = tuple[str | None, ...]
 
@@ -131,30 +137,30 @@ class Document:
         def keep(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
-        for name, given in (("tokens", self.tokens), ("labels", self.labels)):
-            if isinstance(given, str):
-                raise self._refused(f"{name} must be a list with a string for each token, got {given!r:.60}")
-        if not isinstance(self.tokens, tuple):
-            keep("tokens", tuple(self.tokens))
+        tokens = self._strings("tokens", self.tokens)
+        keep("tokens", tokens)
+        if not isinstance(self.text, str):
+            raise self._refused(f"text must be a string, got {self.text!r:.60}")
         if self.labels is not None:
-            if not isinstance(self.labels, tuple):
-                keep("labels", tuple(self.labels))
+            keep("labels", self._strings("labels", self.labels, missing=True))
             self._check_length(self.labels or (), "labels")
-        for name, cells in self.columns.items():
-            self._check_length(cells, f"entries in column {name!r}")
-        for name, votes in self.votes.items():
-            self._check_length(votes, f"votes of function {name!r} (None is an abstention)")
+        keep("columns", self._table("columns", "entries in column {!r}", self.columns, missing=False))
+        keep("votes", self._table("votes", "votes of function {!r} (None is an abstention)", self.votes, missing=True))
         if self.probabilities is not None:
-            self._check_length(self.probabilities, "probabilities")
-        if not self.text and self.tokens:
-            keep("text", " ".join(self.tokens))
-            keep("offsets", _beside(self.tokens))
-        elif len(self.offsets) != len(self.tokens):
-            keep("offsets", self._found())
+            keep("probabilities", self._numbers(self.probabilities))
+            self._check_length(self.probabilities or (), "probabilities")
+        if not self.text and tokens:
+            keep("text", " ".join(tokens))
+            keep("offsets", _beside(tokens))
+        else:
+            keep("offsets", self._pairs(self.offsets))
+            if len(self.offsets) != len(tokens):
+                keep("offsets", self._found())
         if self.spans is not None:
-            keep("spans", tuple([self._placed(number, span) for number, span in enumerate(self.spans)]))
+            spans = self._items("spans", self.spans, Span)
+            keep("spans", tuple([self._placed(number, span) for number, span in enumerate(spans)]))
         if self.relations is not None:
-            keep("relations", tuple(self.relations))
+            keep("relations", self._items("relations", self.relations, Relation))
             self._check_relations()
 
     def __len__(self) -> int:
@@ -194,12 +200,61 @@ class Document:
 
     def _placed(self, number: int, span: Span) -> Span:
         first, last = span.first, span.last
+        if not (is_whole(first) and is_whole(last)):
+            raise self._refused(f"span {number} covers tokens {first!r}..{last!r}, which are no numbers of tokens")
         if not 0 <= first < last <= len(self.tokens):
             raise self._refused(f"span {number} covers tokens {first}..{last - 1}, but there are {len(self.tokens)}")
         start, end = self.offsets[first][0], self.offsets[last - 1][1]
         if span.start == start and span.end == end:
             return span
-        return replace(span, start=start, end=end, text=self.text[start:end])
+        return replace(span, first=int(first), last=int(last), start=start, end=end, text=self.text[start:end])
+
+    def _items(self, name: str, given: object, kind: type) -> tuple[Any, ...]:
+        """A layer as a tuple of objects."""
+        found = _tuple(given)
+        if found is None or not all(isinstance(one, kind) for one in found):
+            raise self._refused(f"{name} must be a list of {kind.__name__} objects, got {given!r:.60}")
+        return found
+
+    def _strings(self, name: str, given: object, *, missing: bool = False) -> tuple[Any, ...]:
+        """A layer as a tuple of strings; missing : None may be among them."""
+        found = _tuple(given)
+        kinds = OPTIONAL if missing else STRINGS
+        if found is None:
+            raise self._refused(f"{name} must be a list with a string for each token, got {given!r:.60}")
+        if not set(map(type, found)) <= {*kinds}:
+            for one in found:
+                if not isinstance(one, kinds):
+                    raise self._refused(
+                        f"{name} must be a list with a string for each token, but has {one!r:.60} in it"
+                    )
+        return found
+
+    def _table(self, name: str, entries: str, given: object, *, missing: bool) -> Mapping[str, Any]:
+        """Layers by name, each a tuple of strings."""
+        if isinstance(given, dict) and not given:
+            return given
+        if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+            raise self._refused(f"{name} must be a dictionary of lists by name, got {given!r:.60}")
+        found = {key: self._strings(f"{name}[{key!r}]", cells, missing=missing) for key, cells in given.items()}
+        for key, cells in found.items():
+            self._check_length(cells, entries.format(key))
+        return found
+
+    def _numbers(self, given: object) -> tuple[float, ...]:
+        found = _tuple(given)
+        if found is None or not all(isinstance(one, Real) and isfinite(one) for one in found):
+            raise self._refused(f"probabilities must be a list with a number for each token, got {given!r:.60}")
+        return tuple(map(float, found))
+
+    def _pairs(self, given: object) -> Offsets:
+        """Offsets as pairs; those in a tuple are."""
+        if isinstance(given, tuple):
+            return given
+        try:
+            return tuple([(int(start), int(end)) for start, end in given])  # type: ignore[attr-defined]
+        except (TypeError, ValueError):
+            raise self._refused(f"offsets must be a list of pairs (start, end), got {given!r:.60}") from None
 
     def _found(self) -> Offsets:
         """Tokens searched in the text, one after the other."""
@@ -233,6 +288,16 @@ class Document:
         return DataError(message, path=self.path, line=self.line)
 
 
+def _tuple(given: Any) -> tuple[Any, ...] | None:
+    """A list as a tuple; None if it is something else."""
+    if isinstance(given, tuple):
+        return given
+    try:
+        return None if isinstance(given, str | bytes | Mapping | Set) else tuple(given)
+    except TypeError:
+        return None
+
+
 def _beside(tokens: Iterable[str]) -> Offsets:
     """Offsets of tokens with single spaces between them."""
     found, at = [], 0
@@ -241,6 +306,19 @@ def _beside(tokens: Iterable[str]) -> Offsets:
         found.append((at, end))
         at = end + 1
     return tuple(found)
+
+
+def check_documents(items: Any) -> Iterator[Document]:
+    """Documents one by one; anything else is refused."""
+    for number, one in enumerate(check_list(items, "documents")):
+        yield check_document(one, f"entry {number}")
+
+
+def check_document(item: Any, what: str = "it") -> Document:
+    """Return a document; what : how the message names anything else."""
+    if not isinstance(item, Document):
+        raise DataError(f"expected a Document, but {what} is {item!r:.60}")
+    return item
 
 
 def fields_of(document: Document, labels: Iterable[str | None]) -> list[Span]:

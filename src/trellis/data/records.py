@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from trellis.data.document import Document, Relation, Span
+from trellis.data.document import Document, Relation, Span, check_documents
 from trellis.data.files import FilePath, shown, writing
 from trellis.data.jsonlines import json_lines, kind
 from trellis.errors import DataError, did_you_mean
@@ -88,5 +88,5 @@ def read_documents(path: FilePath) -> list[Document]:
 def write_documents(path: FilePath, documents: Iterable[Document]) -> None:
     """Write documents as JSON lines with all of their layers."""
     with writing(path) as out:
-        for document in documents:
+        for document in check_documents(documents):
             out.write(json.dumps(document_record(document), ensure_ascii=False) + "\n")

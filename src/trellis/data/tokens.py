@@ -19,7 +19,7 @@ import regex
 from trellis.data.checks import check_label_lists, check_list, is_list
 from trellis.data.document import Document
 from trellis.data.files import FilePath, numbered_lines, shown
-from trellis.errors import DataError, counted, did_you_mean
+from trellis.errors import DataError, check_name, counted, did_you_mean
 
 _TOKEN = re.compile(
     r"""
@@ -32,6 +32,8 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _RUN = re.compile(r"\S+")
+TOKENISERS, PATTERN = ("words", "whitespace"), "pattern"
+"""Kinds without and with a pattern of one's own."""
 SECONDS = 1.0
 """For a text and a pattern of one's own."""
 
@@ -53,12 +55,16 @@ class Tokeniser:
     pattern: str | None = None
 
     def __post_init__(self) -> None:
+        check_name("kind of tokeniser", self.kind, (*TOKENISERS, PATTERN))
+        if (self.kind == PATTERN) != (self.pattern is not None):
+            raise DataError("a tokeniser has a pattern if it is of the kind 'pattern', and only then")
         _ = self._compiled
 
     @cached_property
     def _compiled(self) -> regex.Pattern[str] | None:
         if self.pattern is None:
             return None
+        check_text(self.pattern)
         try:
             re.compile(self.pattern)  # the language is Python's
             return regex.compile(self.pattern)
@@ -67,6 +73,7 @@ class Tokeniser:
 
     def cut(self, text: str, *, path: str | None = None, line: int | None = None) -> Document:
         """One text, cut into tokens."""
+        check_text(text)
         offsets = tuple(self._offsets(text))
         tokens = tuple(text[start:end] for start, end in offsets)
         return Document(tokens, text=text, offsets=offsets, path=path, line=line)
@@ -93,7 +100,18 @@ class Tokeniser:
             at = max(at, last)
 
 
-TOKENISERS = ("words", "whitespace")
+def check_text(text: object) -> None:
+    """Refuse what is no string."""
+    if not isinstance(text, str):
+        raise DataError(f"expected a string, got {text!r:.60}")
+
+
+def check_tokeniser(tokeniser: object) -> None:
+    """Refuse what is no :class:`Tokeniser`."""
+    if not isinstance(tokeniser, Tokeniser):
+        raise DataError(f"tokeniser must be a Tokeniser, such as Tokeniser('whitespace'), got {tokeniser!r:.60}")
+
+
 WORDS = Tokeniser()
 
 
@@ -170,6 +188,7 @@ def as_documents(
     >>> one.tokens, one.labels
     (('Ann', 'Lee', '1999'), ('NAME', 'NAME', 'YEAR'))
     """
+    check_tokeniser(tokeniser)
     texts = list(each_document(items, tokeniser))
     if labels is None:
         return texts

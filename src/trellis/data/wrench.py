@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trellis.data.bio import everywhere, runs
-from trellis.data.document import Document
+from trellis.data.document import Document, check_documents
 from trellis.data.files import FilePath, numbered_lines, shown, writing
 from trellis.data.jsonlines import kind, parse_json
 from trellis.data.voted import OUTSIDE, votes_of_spans
@@ -163,6 +163,7 @@ def write_wrench(path: FilePath, documents: Sequence[Document], *, layout: str =
     layout : "spans" or "tokens" of BIO votes, or "texts" of documents that are one token
     """
     check_name("layout", layout, LAYOUTS)
+    documents = list(check_documents(documents))
     functions = list(dict.fromkeys(name for text in documents for name in text.votes))
     every = {label for text in documents for own in (*text.votes.values(), text.labels or ()) for label in own}
     labels = sorted(label for label in every if label is not None) if layout == "texts" else []

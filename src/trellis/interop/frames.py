@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from trellis.data.checks import listed
-from trellis.data.document import Document
+from trellis.data.checks import check_names, listed
+from trellis.data.document import Document, check_documents
 from trellis.data.records import document_of, document_record
 from trellis.data.tokens import WORDS, Tokeniser
 from trellis.errors import DataError, UnknownNameError, check_name
@@ -35,7 +35,7 @@ def frame_of(rows: Mapping[str, Sequence[Any]], library: str = "pandas") -> Any:
 def to_frame(documents: Sequence[Document], library: str = "pandas") -> Any:
     """A row for each document, with a column for every layer that one of them has."""
     check_name("library", library, LIBRARIES)
-    records = [document_record(one) for one in documents]
+    records = [document_record(one) for one in check_documents(documents)]
     for record in records:
         for name in ("columns", "votes"):  # tables have the same names in every row, documents need not
             if name in record:
@@ -75,9 +75,10 @@ def from_frame(
         How texts without tokens are cut.
     """
     found = []
-    for number, row in enumerate(listed(frame)):
-        if not isinstance(row, Mapping):
-            raise DataError(f"expected a frame of pandas, polars or Arrow, got {type(frame).__name__}")
+    rows = listed(frame)
+    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+        raise DataError(f"expected a frame of pandas, polars or Arrow, got {type(frame).__name__}")
+    for number, row in enumerate(rows):
         for name in (*votes, *columns):
             check_name("column", name, row)
         record = {name: row[name] for name in LAYERS if row.get(name) is not None}
@@ -104,7 +105,9 @@ def from_frame(
 
 def spans_frame(documents: Sequence[Document], library: str = "pandas") -> Any:
     """A row for each span of the documents."""
-    spans = [(number, span) for number, document in enumerate(documents) for span in document.spans or ()]
+    spans = [
+        (number, span) for number, document in enumerate(check_documents(documents)) for span in document.spans or ()
+    ]
     keys = ("label", "text", "start", "end", "first", "last", "probability")
     return frame_of(
         {"document": [n for n, _ in spans], **{key: [getattr(span, key) for _, span in spans] for key in keys}}, library
@@ -113,6 +116,7 @@ def spans_frame(documents: Sequence[Document], library: str = "pandas") -> Any:
 
 def tokens_frame(documents: Sequence[Document], library: str = "pandas") -> Any:
     """A row for each token of the documents, with its label, columns and votes."""
+    documents = list(check_documents(documents))
     places = [(number, one, t) for number, one in enumerate(documents) for t in range(len(one))]
     rows: dict[str, list[Any]] = {
         "document": [number for number, _, _ in places],
@@ -134,6 +138,8 @@ def from_dataset(
 ) -> list[Document]:
     """The documents of a Hugging Face dataset; a sequence of ``ClassLabel`` gives the names of its labels."""
     names = None
+    if not isinstance(getattr(dataset, "features", None), Mapping):
+        raise DataError(f"expected a Hugging Face dataset with features, got {type(dataset).__name__}")
     if labels is not None and labels not in dataset.features:
         raise UnknownNameError("column", labels, list(dataset.features))
     if labels is not None:
@@ -150,12 +156,19 @@ def from_dataset(
 def to_dataset(documents: Sequence[Document], labels: Sequence[str] | None = None) -> Any:
     """A Hugging Face dataset with texts, tokens and a sequence of ``ClassLabel``, −1 where a label is unknown."""
     datasets = needed("datasets", "datasets")
+    documents = list(check_documents(documents))
     names = (
-        list(labels)
+        check_names(labels, "labels")
         if labels is not None
         else sorted({y for one in documents for y in one.labels or () if y is not None})
     )
     code = {name: k for k, name in enumerate(names)}
+    if len(code) < len(names):
+        raise DataError(f"a label is named twice in {names!r:.80}")
+    for own in documents:
+        for label in own.labels or ():
+            if label is not None:
+                check_name("label", label, code)
     features = {"text": datasets.Value("string"), "tokens": datasets.Sequence(datasets.Value("string"))}
     rows: dict[str, list[Any]] = {
         "text": [one.text for one in documents],

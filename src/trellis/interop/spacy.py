@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from trellis.data.bio import NO_FIELD, runs
-from trellis.data.checks import check_list
-from trellis.data.document import Document, Labels, Relation, Span
+from trellis.data.checks import check_list, check_names
+from trellis.data.document import Document, Labels, Relation, Span, check_document, check_documents
+from trellis.data.files import reason, shown
 from trellis.data.voted import votes_of_spans
 from trellis.errors import DataError
 from trellis.interop.needed import needed
@@ -42,6 +43,7 @@ def to_doc(document: Document, vocab: Any = None, *, key: str = KEY) -> Any:
     """
     spacy = needed("spacy", "spacy")
     extend()
+    check_document(document)
     words, spaces, places = _pieces(document)
     doc = spacy.tokens.Doc(spacy.Vocab() if vocab is None else vocab, words=words, spaces=spaces)
     if len(places) < len(words) or any(word.isspace() for word in document.tokens):
@@ -75,6 +77,9 @@ def from_doc(doc: Any, *, key: str = KEY, votes: bool | Sequence[str] = False) -
         Span groups that are votes of labelling functions; True: all but ``key``.
     """
     extend()
+    check_names([key], "key")
+    if not isinstance(doc, needed("spacy", "spacy").tokens.Doc):
+        raise DataError(f"expected a Doc of spaCy, got {doc!r:.60}")
     places = places_of(doc)
     number = {place: k for k, place in enumerate(places)}
     spans, relations = None, None
@@ -85,7 +90,10 @@ def from_doc(doc: Any, *, key: str = KEY, votes: bool | Sequence[str] = False) -
         spans = [Span(label, *found, probability=share) for found, label, share in kept if found]
         if doc._.trellis_relations is not None and len(spans) == len(kept):
             relations = [Relation(*row) for row in doc._.trellis_relations]
-    names = [name for name in doc.spans if name != key] if votes is True else list(votes or ())
+    if isinstance(votes, bool):
+        names = [name for name in doc.spans if name != key] if votes else []
+    else:
+        names = check_names(votes, "votes")
     for name in names:
         if name not in doc.spans:
             raise DataError(f"the Doc has no span group {name!r}; it has {sorted(doc.spans)}")
@@ -106,7 +114,7 @@ def to_docbin(documents: Iterable[Document], vocab: Any = None, *, key: str = KE
     spacy = needed("spacy", "spacy")
     vocab = spacy.Vocab() if vocab is None else vocab
     attributes = ["ORTH", "SPACY", "ENT_IOB", "ENT_TYPE", "HEAD", "DEP", "TAG", "POS"]
-    docs = (to_doc(document, vocab, key=key) for document in documents)
+    docs = (to_doc(document, vocab, key=key) for document in check_documents(documents))
     return spacy.tokens.DocBin(attrs=attributes, docs=docs, store_user_data=True)
 
 
@@ -115,10 +123,20 @@ def from_docbin(
 ) -> list[Document]:
     """The documents of a ``DocBin``, or of the file that holds one."""
     spacy = needed("spacy", "spacy")
-    if not hasattr(docbin, "get_docs"):
-        docbin = spacy.tokens.DocBin().from_disk(docbin)
+    if not isinstance(docbin, spacy.tokens.DocBin):
+        docbin = _docbin_of(docbin, spacy)
     docs = docbin.get_docs(spacy.Vocab() if vocab is None else vocab)
     return [from_doc(doc, key=key, votes=votes) for doc in docs]
+
+
+def _docbin_of(path: Any, spacy: Any) -> Any:
+    name = shown(path)
+    try:
+        return spacy.tokens.DocBin().from_disk(path)
+    except OSError as error:
+        raise DataError(f"cannot be read: {reason(error)}", path=name) from None
+    except Exception as error:  # zlib, msgpack and srsly each have their own
+        raise DataError(f"is not a DocBin of spaCy: {error}", path=name) from None
 
 
 def apply_to_docs(functions: Iterable[Callable[..., Any]], docs: Iterable[Any]) -> None:
@@ -162,7 +180,10 @@ def write_votes(docs: Iterable[Any], aggregator: Any, *, key: str = KEY, ents: b
 
     aggregator : an :class:`~trellis.Aggregator`, trained or not
     """
-    docs = list(docs)
+    from trellis.apps.aggregate.summary import check_aggregator
+
+    docs = list(check_list(docs, "Docs"))
+    check_aggregator(aggregator)
     documents = [from_doc(doc, key=key, votes=True) for doc in docs]
     if not aggregator.__sklearn_is_fitted__():
         aggregator.fit(documents)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from trellis.data.document import Document, Labels
+from trellis.data.checks import check_label_lists
+from trellis.data.document import Document, Labels, check_document
+from trellis.data.tokens import check_text
 from trellis.errors import DataError
 
 
@@ -26,6 +28,7 @@ def cut_with(tokenizer: Any, text: str) -> Document:
 
 def offsets_of(tokenizer: Any, text: str) -> list[tuple[int, int]]:
     """First character of each subword and the one after the last; (0, 0) of special ones."""
+    check_text(text)
     if hasattr(tokenizer, "encode_batch"):
         return [tuple(pair) for pair in tokenizer.encode(text).offsets]
     if getattr(tokenizer, "is_fast", False):
@@ -42,8 +45,9 @@ def align_subwords(document: Document, offsets: Sequence[tuple[int, int]]) -> li
     >>> align_subwords(Document(("Ann", "left")), [(0, 0), (0, 2), (2, 3), (4, 8)])
     [-1, 0, 0, 1]
     """
+    check_document(document)
     found, t = [], 0
-    for start, end in offsets:
+    for start, end in _pairs(offsets):
         if end > start:
             while t < len(document) and document.offsets[t][1] <= start:
                 t += 1
@@ -54,8 +58,16 @@ def align_subwords(document: Document, offsets: Sequence[tuple[int, int]]) -> li
     return found
 
 
+def _pairs(offsets: Any) -> list[tuple[int, int]]:
+    try:
+        return [(int(start), int(end)) for start, end in offsets]
+    except (TypeError, ValueError):
+        raise DataError(f"offsets must be a list of pairs (start, end), got {offsets!r:.60}") from None
+
+
 def subword_labels(document: Document, offsets: Sequence[tuple[int, int]], *, every: bool = False) -> Labels:
     """The label of each subword: that of its token for the first one, None for the others unless ``every``."""
+    check_document(document)
     labels, before = document.labels or (None,) * len(document), -1
     found: list[str | None] = []
     for t in align_subwords(document, offsets):
@@ -66,8 +78,12 @@ def subword_labels(document: Document, offsets: Sequence[tuple[int, int]], *, ev
 
 def token_labels(document: Document, offsets: Sequence[tuple[int, int]], labels: Sequence[str | None]) -> Labels:
     """Labels of subwords as labels of tokens: that of the first subword of each token that has one."""
+    of_token = align_subwords(document, offsets)
+    given = check_label_lists([labels])
+    if given is None or given[0] is None or len(given[0]) != len(of_token):
+        raise DataError(f"expected a label, or None, for each of {len(of_token)} subwords, got {labels!r:.60}")
     found: list[str | None] = [None] * len(document)
-    for t, label in zip(align_subwords(document, offsets), labels, strict=True):
+    for t, label in zip(of_token, given[0], strict=True):
         if t >= 0 and found[t] is None:
             found[t] = label
     return tuple(found)

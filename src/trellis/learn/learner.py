@@ -42,6 +42,7 @@ from trellis.loop.step import Step
 from trellis.models.inference import Inference, ProjectedInference, ProjectionQuery, SearchedInference
 from trellis.models.model import own_model
 from trellis.models.saving import SavedEstimator, from_archive, to_archive
+from trellis.models.sequence import labelled
 from trellis.models.state import InnerHeader
 from trellis.projection.shard import PATIENT
 from trellis.search.methods import SEARCHES, WIDEST_BEAM, Options
@@ -140,7 +141,7 @@ class Learner(SavedEstimator):
 
     def score(self, X: Any, y: Any = None, *, constrained: bool = True) -> float:
         """Share of the known labels that ``predict`` gives."""
-        return self._inference(self._encoded(X, y), constrained, False).accuracy()
+        return self._inference(self._encoded(X, y, scored=True), constrained, False).accuracy()
 
     def violations(self, X: Any, *, constrained: bool = True, transductive: bool = False) -> dict[str, float]:
         """How much the result of :meth:`infer` violates each constraint.
@@ -154,8 +155,10 @@ class Learner(SavedEstimator):
         """The inference of this kind of learner over a batch."""
         raise NotImplementedError
 
-    def _encoded(self, X: Any, y: Any = None) -> Batch:
+    def _encoded(self, X: Any, y: Any = None, *, scored: bool = False) -> Batch:
+        """Instances as a batch; scored : with the labels that documents have."""
         self._check_fitted()
+        X, y = labelled(self.model_, X, y) if scored else (X, y)
         if isinstance(X, Batch):
             return X
         if not callable(getattr(self.model_, "decode", None)):
@@ -173,7 +176,7 @@ class Learner(SavedEstimator):
         unlabelled instances have weight there is nothing to mix, and β has no effect.
         """
         model = own_model(self.model, learned=learned)
-        batch = model.encode(X, y, sample_weight, fit=not learned)
+        batch = model.encode(*labelled(model, X, y), sample_weight, fit=not learned)
         known, weighted = batch.complete, batch.weights > 0
         mixes = self.beta is not None and bool(np.any(known & weighted) and np.any(~known & weighted))
         return Training(
@@ -268,7 +271,7 @@ class ProjectedLearner(Learner):
     def score(self, X: Any, y: Any = None, *, constrained: bool = True, decoding: str = "viterbi") -> float:
         """Share of the slots with a known label that ``predict`` labels so."""
         check_name("decoding", decoding, DECODINGS)
-        found = self._inference(self._encoded(X, y), constrained, False)
+        found = self._inference(self._encoded(X, y, scored=True), constrained, False)
         return found.accuracy() if decoding == "viterbi" else found.accuracy(found.marginal_argmax)
 
     @property

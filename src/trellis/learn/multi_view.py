@@ -151,7 +151,7 @@ class MultiView(ProjectedLearner):
         self._check_types()
         self._check_settings()
         model: Any = Views([own_model(one, learned=False) for one in self.models], self.maps)
-        batch = self._weighted(model.encode(X, y, sample_weight, fit=True))
+        batch = self._weighted(model.encode(*model.labelled(X, y), sample_weight, fit=True))
         training = Training(model, batch, engine_for(self.n_jobs, self.engine))
         training.check(needs_labels=False)
         start = "random" if self.maps is None and training.supervised is None else "model"
@@ -253,6 +253,10 @@ class MultiView(ProjectedLearner):
             return super().score(X, y, constrained=constrained, decoding=decoding)
         given = self.model_.one_a_view(y, "y")[view] if self.maps is not None else y
         return float(self.models_[view].score(self.model_.one_a_view(X, "X")[view], given))
+
+    def _encoded(self, X: Any, y: Any = None, *, scored: bool = False) -> Any:
+        self._check_fitted()
+        return super()._encoded(*self.model_.labelled(X, y) if scored and isinstance(X, list | tuple) else (X, y))
 
     def _view(self, by: int | str) -> int | None:
         self._check_fitted()

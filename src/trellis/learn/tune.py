@@ -10,16 +10,20 @@ wins.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from trellis.constraints import Strength
-from trellis.errors import DataError
+from trellis.data.checks import check_dev, check_list
+from trellis.data.corpus import Corpus
+from trellis.errors import DataError, check_name
 from trellis.learn.learner import Learner
+from trellis.learn.multi_view import MultiView
 from trellis.loop.schedule import Gamma
 from trellis.models.estimator import Estimator, generator
 
@@ -117,44 +121,59 @@ def tune(
     Tuned
         The best estimator and the score of every setting.
     """
+    check_dev(dev)
     grid = _grid(learner, gammas, strengths, parameters)
     if dev is not None and halves:
         raise DataError("dev and halves are two ways to evaluate a setting: give one of them")
+    X, y, dev = _kept(X), _kept(y), None if dev is None else (_kept(dev[0]), _kept(dev[1]))
+    fit = {name: list(given) if isinstance(given, Iterator) else given for name, given in fit.items()}
 
-    def fitted(settings: Mapping[str, Any], train: tuple[Any, Any]) -> Any:
-        return _with(learner, settings).fit(*train, **fit)
+    def fitted(settings: Mapping[str, Any], numbers: Sequence[int] | None = None) -> Any:
+        return _with(learner, settings).fit(*_part(X, y, numbers), **_weighed(fit, numbers))
 
     if dev is not None:
         trials: list[Trial] = []
         for settings in grid:
-            made = fitted(settings, (X, y))
+            made = fitted(settings)
             trials.append(Trial(settings, _judged(made, dev, measure, constrained)))
             if Tuned(None, tuple(trials)).best is trials[-1]:
                 best = made
         return Tuned(best, tuple(trials))
+    if isinstance(learner, MultiView):
+        raise DataError("the views of a MultiView are not split: give dev=(X, y)")
     if halves:
         folds = _halves(X, y, random_state)
-        judged = [[_judged(fitted(s, train), test, measure, constrained) for train, test in folds] for s in grid]
+        judged = [[_judged(fitted(s, a), _part(X, y, b), measure, constrained) for a, b in folds] for s in grid]
         scores = [float(np.mean(of_folds)) for of_folds in judged]
     else:
-        train, held = _watched(learner, X, y, held_out, random_state)
+        train, test = _watched(learner, X, held_out, random_state)
+        held = _taken(X, test)
         scores = [-float(np.mean(list(fitted(s, train).violations(held, constrained=False).values()))) for s in grid]
     tried = tuple(Trial(settings, score) for settings, score in zip(grid, scores, strict=True))
-    return Tuned(fitted(Tuned(None, tried).best.settings, (X, y)), tried)
+    return Tuned(fitted(Tuned(None, tried).best.settings), tried)
 
 
 def _judged(made: Any, test: tuple[Any, Any], measure: Callable[[Any, Any, Any], float] | None, kept: bool) -> float:
     if measure is not None:
-        return float(measure(made, *test))
-    return float(made.score(*test) if kept else made.score(*test, constrained=False))
+        found = float(measure(made, *test))
+    else:
+        found = float(made.score(*test) if kept else made.score(*test, constrained=False))
+    if np.isnan(found):
+        raise DataError("the score of a setting is not a number: give other data or another measure")
+    return found
 
 
-def _watched(learner: Any, X: Any, y: Any, share: float, seed: int) -> tuple[tuple[Any, Any], Any]:
-    """What is trained on, and the instances whose violations judge a setting."""
+def _weighed(fit: Mapping[str, Any], numbers: Sequence[int] | None) -> dict[str, Any]:
+    """Arguments of fit for these instances."""
+    weights = fit.get("sample_weight")
+    return {**fit, **({} if weights is None or numbers is None else {"sample_weight": _taken(weights, numbers)})}
+
+
+def _watched(learner: Any, X: Any, share: float, seed: int) -> tuple[list[int], list[int]]:
+    """Instances that are trained on, and those whose violations judge a setting."""
     if not isinstance(learner, Learner) or not learner.constraints:
         raise DataError("without constraints there is nothing to tune on: give dev=(X, y) or halves=True")
-    kept, watched = _split(len(X), share, seed)
-    return (_taken(X, kept), _taken(y, kept)), _taken(X, watched)
+    return _split(_count(X), share, seed)
 
 
 def _grid(
@@ -167,9 +186,13 @@ def _grid(
     name = type(learner).__name__
     if isinstance(learner, type) or not isinstance(learner, Estimator) or not hasattr(learner, "fit"):
         raise DataError(f"tune takes an estimator, such as UEM(model, constraints), got {learner!r:.80}")
-    axes: dict[str, list[Any]] = {} if gammas is None else {"gamma": list(gammas)}
-    axes |= {} if strengths is None else {"strength": list(strengths)}
-    axes |= {key: list(values) for key, values in (parameters or {}).items()}
+    if not isinstance(parameters, Mapping | None):
+        raise DataError(f"parameters must be a dictionary with the values to try by name, got {parameters!r:.80}")
+    given = {"gamma": gammas, "strength": strengths, **(parameters or {})}
+    axes = {key: list(check_list(values, f"values of {key}")) for key, values in given.items() if values is not None}
+    for strength in axes.get("strength", ()):
+        if not isinstance(strength, Strength):
+            raise DataError(f"strengths are made by hard(), slack(...) or penalty(...), got {strength!r:.80}")
     if not axes or not all(axes.values()):
         raise DataError("there is nothing to choose from: give gammas, strengths or parameters")
     if "gamma" in axes and "gamma" not in learner.get_params(deep=False):
@@ -183,6 +206,7 @@ def _with(learner: Any, settings: Mapping[str, Any]) -> Any:
     """An estimator like this one with other settings; what it trains is its own."""
     made = type(learner)(**learner.get_params(deep=False))
     for name in {key.partition("__")[0] for key in settings if "__" in key}:
+        check_name(f"parameter of {type(learner).__name__}", name, made.get_params(deep=False))
         setattr(made, name, copy.copy(getattr(made, name)))
     made.set_params(**{name: value for name, value in settings.items() if name != "strength"})
     if "strength" in settings:
@@ -190,21 +214,37 @@ def _with(learner: Any, settings: Mapping[str, Any]) -> Any:
     return made
 
 
-def _halves(X: Any, y: Any, seed: int) -> list[tuple[tuple[Any, Any], tuple[Any, Any]]]:
-    """Two pairs of (what is trained on, what judges it)."""
-    n = len(X)
+def _kept(given: Any) -> Any:
+    """Instances or labels that can be read again and again; iterators cannot."""
+    if given is None or isinstance(given, Corpus | np.ndarray):
+        return given
+    return given.tocsr() if sparse.issparse(given) else list(check_list(given, "instances"))
+
+
+def _count(X: Any) -> int:
+    return X.shape[0] if sparse.issparse(X) else len(X)
+
+
+def _part(X: Any, y: Any, numbers: Sequence[int] | None) -> tuple[Any, Any]:
+    return (X, y) if numbers is None else (_taken(X, numbers), _taken(y, numbers))
+
+
+def _halves(X: Any, y: Any, seed: int) -> list[tuple[list[int], list[int]]]:
+    """Two pairs of (instances that are trained on, instances that judge)."""
+    n = _count(X)
+    if y is not None and len(y) != n:
+        raise DataError(f"expected labels for {n} instances but got {len(y)}")
     labelled = list(range(n)) if y is None else [i for i in range(n) if y[i] is not None]
     if len(labelled) < 2:
         raise DataError(f"halves=True needs at least 2 labelled instances, got {len(labelled)}: give dev=(X, y)")
     others = sorted(set(range(n)) - set(labelled))
     first, second = (sorted(half.tolist()) for half in np.array_split(generator(seed).permutation(labelled), 2))
-    return [
-        ((_taken(X, [*a, *others]), _taken(y, [*a, *others])), (_taken(X, b), _taken(y, b)))
-        for a, b in ((first, second), (second, first))
-    ]
+    return [([*a, *others], b) for a, b in ((first, second), (second, first))]
 
 
 def _taken(given: Any, numbers: Sequence[int]) -> Any:
+    if sparse.issparse(given):
+        return given[np.asarray(numbers)]
     return None if given is None else [given[i] for i in numbers]
 
 

@@ -72,9 +72,9 @@ class SequenceModel(SavedEstimator):
         found: list[FloatArray] = self.infer(X).marginals
         return found
 
-    def score(self, X: Any, y: Labels, sample_weight: Any = None) -> float:
-        """Share of the tokens with a known label that ``predict`` labels so."""
-        return self.infer(self._encoded(X, y, sample_weight)).accuracy()
+    def score(self, X: Any, y: Labels | None = None, sample_weight: Any = None) -> float:
+        """Share of the tokens with a known label that ``predict`` labels so; without y, labels are those of X."""
+        return self.infer(self._encoded(*with_labels(X, y), sample_weight)).accuracy()
 
     def log_likelihood(self, X: Any, y: Labels | None = None) -> float:
         """Σ_i log p of what is given: p(x) or p(x, y) of a generative model, p(y | x) of a discriminative one.
@@ -139,6 +139,11 @@ def check_sentences(X: Any) -> Sequence[Sequence[Any]]:
     for i, sentence in enumerate(sentences):
         some |= check_sentence(i, sentence) is not sentence
     return [check_sentence(i, sentence) for i, sentence in enumerate(sentences)] if some else sentences
+
+
+def labelled(model: Any, X: Any, y: Any) -> tuple[Any, Any]:
+    """Instances of any model and their labels, as for :func:`with_labels` if it labels sequences."""
+    return with_labels(X, y) if y is None and isinstance(model, SequenceModel) else (X, y)
 
 
 def with_labels(X: Any, y: Labels | None) -> tuple[Any, Labels | None]:

@@ -29,6 +29,7 @@ from trellis.engine.engine import Work
 from trellis.errors import DataError, check_name
 from trellis.models.model import bare
 from trellis.models.saving import from_archive, to_archive
+from trellis.models.sequence import labelled
 from trellis.projection.agreement import geometric_mean
 from trellis.structures import Joint, LabelPosterior, Parts, Structure
 from trellis.structures.chain import Chain, folded
@@ -89,6 +90,16 @@ class Views:
         if fit:
             self._check_labels()
         return ViewBatch.of(batches, apart=self.maps is not None)
+
+    def labelled(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Views and labels; without y, labels are those that the instances of a view have."""
+        if y is not None:
+            return X, y
+        pairs = [labelled(m, own, None) for m, own in zip(self.members, self.one_a_view(X, "X"), strict=True)]
+        known = [own for _, own in pairs]
+        if self.maps is None:
+            return [own for own, _ in pairs], next((own for own in known if own is not None), None)
+        return [own for own, _ in pairs], None if known == [None] * len(known) else known
 
     def one_a_view(self, given: Any, name: str) -> list[Any]:
         """What is given for each view, in a list."""

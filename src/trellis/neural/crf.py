@@ -23,7 +23,7 @@ from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError
 from trellis.models.documentation import documented
 from trellis.models.log_linear import Dev
-from trellis.models.sequence import Labels, SequenceModel, check_sentences
+from trellis.models.sequence import Labels, SequenceModel, check_sentences, with_labels
 from trellis.models.state import InnerHeader, SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.neural.encoders import check_scores_of
 from trellis.neural.forms import FORMS, Form
@@ -219,7 +219,7 @@ class NeuralCRF(NeuralModel, SequenceModel):
         """
         self._check_types()
         compile_ahead("CRF")
-        return self._fitted(self._complete(self.encode(X, y, sample_weight, fit=True)), dev)
+        return self._fitted(self._complete(self.encode(*with_labels(X, y), sample_weight, fit=True)), dev)
 
     # one file
 

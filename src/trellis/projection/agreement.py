@@ -126,6 +126,8 @@ def agree(
     [[0.75, 0.25]]
     """
     gamma = check_gamma(gamma)
+    if not all(isinstance(member, Structure) for member in members):
+        raise DataError("agree takes scores of models, each as an argument of its own: agree(one, other)")
     if len({member.kind for member in members}) != 1:
         raise DataError("models agree over outputs of one kind: two chains, say, or two categoricals")
     if maps is not None and not members[0].parts.has_labels:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.constraints.rows import Rows
+from trellis.constraints.rows import Rows, check_same_parts
 from trellis.data.batch import Batch
 from trellis.data.on_demand import OnDemand
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
@@ -342,6 +342,7 @@ def project(
     Projection
         ``posterior``, ``duals``, residuals and objective.
     """
+    check_same_parts(scores, rows)
     projector = Projector(
         rows, weights=weights, tolerance=tolerance, max_evaluations=max_evaluations, max_rounds=max_rounds,
         generic=generic,

@@ -24,14 +24,14 @@ from typing import NoReturn
 import numpy as np
 
 from trellis.constraints.conflict import find_conflict
-from trellis.constraints.rows import Groups, Rows
+from trellis.constraints.rows import Groups, Rows, check_same_parts
 from trellis.constraints.strength import Norm
 from trellis.data.ragged import BoolArray
 from trellis.errors import ConstraintError, ConvergenceWarning, InfeasibleError
 from trellis.search import ilp
 from trellis.search.methods import Options, check_count, refuse_unserved, search, search_on
 from trellis.search.plan import Plan
-from trellis.search.prices import check_same_parts, prices
+from trellis.search.prices import prices
 from trellis.search.progress import Decoded, DecodedKBest, SearchProgress, gaps
 from trellis.structures.structure import Structure
 
@@ -160,8 +160,8 @@ def _search_best(
     scores: Structure, rows: Rows | Plan, options: Options, rng: np.random.Generator | None
 ) -> SearchProgress:
     """The best outputs found; an error where there is none."""
+    check_same_parts(scores, rows.rows if isinstance(rows, Plan) else rows)
     plan = rows if isinstance(rows, Plan) else Plan.of(rows)
-    check_same_parts(scores, plan.rows)
     refuse_unserved(plan, options.method)
     try:
         progress = SearchProgress.begin(scores, plan, rng)

@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.constraints.rows import COUPLING, Groups, Rows
+from trellis.constraints.rows import COUPLING, Groups, Rows, check_same_parts
 from trellis.constraints.strength import Kind, Norm
 from trellis.constraints.violations import TOLERANCE, price
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
-from trellis.errors import ConstraintError, DataError
+from trellis.errors import ConstraintError
 from trellis.structures.structure import Structure
 
 
@@ -151,19 +151,4 @@ def _refuse_what_has_no_price(rows: Rows) -> None:
         raise ConstraintError(
             f"the penalty of constraint {name!r} has not been learned from labelled data yet: learn it first, or set "
             "penalty(σ)"
-        )
-
-
-def check_same_parts(scores: Structure, rows: Rows) -> None:
-    """Refuse rows that were compiled for another batch."""
-    ours, theirs = scores.parts, rows.parts
-    alike = (ours.kind, ours.n_instances, ours.n_parts) == (theirs.kind, theirs.n_instances, theirs.n_parts)
-    # parts of other instances among as many: seen by the first part of each local row
-    named = np.flatnonzero((np.diff(rows.start) > 0) & (rows.instance != COUPLING))
-    if not (alike and np.array_equal(ours.instance_of(rows.part[rows.start[named]]), rows.instance[named])):
-        raise DataError(
-            f"the rows are over {theirs.n_instances} instances with {theirs.n_parts} parts, the scores over "
-            f"{ours.n_instances} with {ours.n_parts}"
-            + (", cut otherwise" if alike else "")
-            + ": compile the constraints for the batch that is decoded"
         )

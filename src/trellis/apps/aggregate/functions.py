@@ -14,22 +14,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import regex
 
 from trellis.data.bio import BEGINS, GOES_ON, everywhere
-from trellis.data.checks import check_names, is_whole
+from trellis.data.checks import check_flag, check_list, check_names, is_list, is_whole
 from trellis.data.document import Document, Labels, Span
 from trellis.data.files import FilePath, shown
 from trellis.data.jsonlines import json_lines
-from trellis.data.tokens import SECONDS, WORDS, TextLike, Tokeniser, as_documents
+from trellis.data.tokens import SECONDS, WORDS, TextLike, Tokeniser, as_documents, check_text
 from trellis.data.voted import votes_of_spans
 from trellis.engine.progress import Progress
 from trellis.errors import DataError, check_name, counted
 
 ON = ("tokens", "spans", "text", "documents")
+ANSWERS = ("spans", "text")
 CHUNK = 64
 """Texts per task of a worker process."""
 
@@ -60,17 +62,30 @@ class LabellingFunction:
 
     def __post_init__(self) -> None:
         check_name("kind of labelling function", self.on, ON)
-        if self.label == "" or not isinstance(self.label, str | None):
+        check_flag("bio", self.bio)
+        function: Any = self.function
+        name: Any = self.name
+        label: Any = self.label
+        if not callable(function):
+            raise DataError(f"a labelling function is made of a function, got {function!r:.60}")
+        if not isinstance(name, str) or not name:
+            raise DataError(f"the name of a labelling function must be a string, got {name!r:.60}")
+        if not isinstance(label, str | None) or label == "":
             raise DataError(f"the label of the labelling function {self.name!r} must be a string, got {self.label!r}")
 
     def votes(self, documents: Sequence[Document]) -> list[Labels]:
         """Votes on the tokens of documents; a function on texts gives one vote for a text."""
         try:
             if self.on == "documents":
-                return [self._checked(own, text) for own, text in zip(self.function(documents), documents, strict=True)]
+                return self._on_documents(documents)
             return [getattr(self, f"_on_{self.on}")(text) for text in documents]
         except DataError:
             raise
+        except TimeoutError:
+            raise DataError(
+                f"the regular expression of the labelling function {self.name!r} takes too long on a text: avoid "
+                "nested repetitions such as (a+)+"
+            ) from None
         except Exception as error:
             error.add_note(f"(in the labelling function {self.name!r})")
             raise
@@ -79,25 +94,40 @@ class LabellingFunction:
         return self.function(*arguments)
 
     def _on_tokens(self, text: Document) -> Labels:
-        in_context = len(inspect.signature(self.function).parameters) > 1
+        in_context = _takes_context(self.function)
         found = [self.function(text, t) if in_context else self.function(token) for t, token in enumerate(text.tokens)]
         labels = tuple([self._named(one) for one in found])
         marked = any(label is not None and label[:2] in (BEGINS, GOES_ON) for label in labels)
         return tuple(map(_abstain, everywhere(labels), labels)) if self.bio and not marked else labels
 
     def _on_spans(self, text: Document) -> Labels:
-        spans = []
-        for found in self.function(text) or ():
-            if isinstance(found, Span):
-                spans.append((found.first, found.last, found.label or self._named(True)))
-            elif isinstance(found, Sequence) and len(found) in (2, 3):
-                spans.append((int(found[0]), int(found[1]), found[2] if len(found) == 3 else self._named(True)))
-            else:
-                raise DataError(
-                    f"the labelling function {self.name!r} gives {found!r}: a span is (first token, end), with a label "
-                    "as third entry if the function has none"
-                )
-        return votes_of_spans(len(text), [(first, last, str(label)) for first, last, label in spans])
+        spans, given = [], self.function(text)
+        if isinstance(given, str | bytes | Mapping) or not (given is None or _can_iterate(given)):
+            raise DataError(f"the labelling function {self.name!r} gives {given!r:.60}: expected a list of spans")
+        for found in () if given is None else given:
+            first, last, label = self._span(found)
+            spans.append((first, last, str(label or self._named(True))))
+        return votes_of_spans(len(text), spans)
+
+    def _span(self, found: Any) -> tuple[int, int, str | None]:
+        if isinstance(found, Span):
+            return found.first, found.last, found.label
+        span = tuple(found) if is_list(found) else ()
+        if len(span) not in (2, 3) or not all(map(is_whole, span[:2])) or not all(isinstance(y, str) for y in span[2:]):
+            raise DataError(
+                f"the labelling function {self.name!r} gives {found!r:.60}: a span is (first token, end), with a label "
+                "as third entry if the function has none"
+            )
+        return int(span[0]), int(span[1]), span[2] if len(span) == 3 else None
+
+    def _on_documents(self, documents: Sequence[Document]) -> list[Labels]:
+        found = self.function(documents)
+        if not is_list(found) or len(found) != len(documents) or not all(map(is_list, found)):
+            raise DataError(
+                f"the labelling function {self.name!r} must give a list with the votes on the tokens of each of "
+                f"{counted(len(documents), 'document')}, got {found!r:.60}"
+            )
+        return [self._checked(own, text) for own, text in zip(found, documents, strict=True)]
 
     def _on_text(self, text: Document) -> Labels:
         return (self._named(self.function(text.text)),)
@@ -122,7 +152,28 @@ class LabellingFunction:
                 f"the labelling function {self.name!r} gives {counted(len(votes), 'vote')} on "
                 f"{counted(len(text), 'token')}"
             )
-        return tuple(votes)
+        return tuple([self._named(vote) for vote in votes])
+
+
+def _can_iterate(given: Any) -> bool:
+    return given.ndim > 0 if isinstance(given, np.ndarray) else isinstance(given, Iterable)
+
+
+def _takes_context(function: Callable[..., Any]) -> bool:
+    """Whether a function on tokens is called with a document and a place: it has two parameters without defaults."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # some built-in functions have none
+        return False
+    needed = [one for one in parameters if one.default is one.empty and one.kind in _POSITIONAL]
+    return len(needed) > 1
+
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _name_of(function: Any) -> str:
+    return getattr(function, "__name__", None) or type(function).__name__
 
 
 def _abstain(marked: str | None, label: str | None) -> str | None:
@@ -158,10 +209,10 @@ def labelling_function(
     """
 
     if callable(label):
-        return LabellingFunction(label, name or label.__name__, None, on, bio)
+        return LabellingFunction(label, _name_of(label) if name is None else name, None, on, bio)
     made = partial(LabellingFunction, label=label, on=on, bio=bio)
-    made(labelling_function, name="")  # settings are checked first
-    return lambda function: made(function, name=name or function.__name__)
+    made(labelling_function, name="any" if name is None else name)  # settings are checked first
+    return lambda function: made(function, name=_name_of(function) if name is None else name)
 
 
 def pattern_function(label: str, pattern: str, name: str | None = None, *, on: str = "spans") -> LabellingFunction:
@@ -171,7 +222,9 @@ def pattern_function(label: str, pattern: str, name: str | None = None, *, on: s
     >>> text.votes
     {'YEAR pattern': (None, 'B-YEAR', None)}
     """
+    check_name("kind of pattern function", on, ANSWERS)
     try:
+        check_text(pattern)
         compiled = regex.compile(pattern)
     except (regex.error, TypeError) as error:
         raise DataError(f"{pattern!r} is not a valid regular expression: {error}") from None
@@ -185,7 +238,7 @@ def pattern_function(label: str, pattern: str, name: str | None = None, *, on: s
     def whole(text: str) -> bool:
         return compiled.search(text, timeout=SECONDS) is not None
 
-    return LabellingFunction(whole if on == "text" else spans, name or f"{label} pattern", label, on)
+    return LabellingFunction(whole if on == "text" else spans, f"{label} pattern" if name is None else name, label, on)
 
 
 def list_function(
@@ -210,7 +263,7 @@ def list_function(
                 yield at, at + n
             at += n or 1
 
-    return LabellingFunction(spans, name or f"{label} list", label, "spans")
+    return LabellingFunction(spans, f"{label} list" if name is None else name, label, "spans")
 
 
 def model_function(model: Any, name: str, *, threshold: float = 0.0) -> LabellingFunction:
@@ -218,7 +271,7 @@ def model_function(model: Any, name: str, *, threshold: float = 0.0) -> Labellin
     if not hasattr(model, "extract"):
         raise DataError(f"expected a trained Extractor, got {type(model).__name__}")
     model._check_fitted()
-    if not 0.0 <= threshold <= 1.0:
+    if not isinstance(threshold, Real) or not 0.0 <= threshold <= 1.0:
         raise DataError(f"threshold must be a probability, from 0 to 1, got {threshold!r}")
 
     def votes(documents: Sequence[Document]) -> list[Labels]:
@@ -241,6 +294,7 @@ def answers_function(path: FilePath, name: str = "answers", *, on: str = "spans"
         7} by characters or {"label": "..", "text": ".."} for every place of a string; {"text": "..", "label": ".."}
         for ``on="text"``; "spans": null is an answer that could not be read
     """
+    check_name("kind of answers function", on, ANSWERS)
     known: dict[str, Any] = {}
     for line, record in json_lines(path):
         if not isinstance(record, Mapping) or not isinstance(record.get("text"), str):
@@ -305,9 +359,8 @@ def apply_functions(
     verbose : bool, default=False
         Show progress on standard error.
     """
-    if not isinstance(functions, Iterable):
-        raise DataError(f"expected a list of labelling functions, got {functions!r:.60}: put it in brackets, [...]")
-    chosen, documents = list(functions), as_documents(texts, tokeniser=tokeniser)
+    chosen = list(check_list(functions, "labelling functions"))
+    documents = as_documents(texts, tokeniser=tokeniser)
     for function in chosen:
         if not isinstance(function, LabellingFunction):
             raise DataError(f"{function!r:.60} is not a labelling function: decorate it with @labelling_function")

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from trellis.data.checks import check_names
 from trellis.data.voted import OUTSIDE, spans_of_labels, votes_of_spans
 from trellis.data.voted_files import as_voted
+from trellis.errors import DataError
 
 
 def majority_vote(texts: Iterable[Any], labels: Sequence[str]) -> list[list[str]]:
@@ -19,6 +21,9 @@ def majority_vote(texts: Iterable[Any], labels: Sequence[str]) -> list[list[str]
     >>> majority_vote([{"tokens": ["a", "b"], "votes": votes}], ["O", "X"])
     [['X', 'O']]
     """
+    labels = check_names(labels, "labels")
+    if not labels:
+        raise DataError("labels must name at least one label")
     nobody = OUTSIDE if OUTSIDE in labels else labels[0]
     found = []
     for text in as_voted(texts):

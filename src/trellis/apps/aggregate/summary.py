@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.bio import everywhere
+from trellis.data.checks import check_label_lists, check_list, check_names
 from trellis.data.display import table_html
 from trellis.data.document import Document
 from trellis.data.voted import OUTSIDE, is_bio
@@ -106,6 +107,7 @@ def vote_summary(documents: Iterable[Any], aggregator: Any = None, gold: Any = N
     """
     documents = as_voted(documents)
     if aggregator is not None:
+        check_aggregator(aggregator)
         aggregator._check_fitted()
     matrix, labels, names = votes_to_matrix(documents)
     truth = _gold(documents, gold, labels)
@@ -134,13 +136,22 @@ def vote_summary(documents: Iterable[Any], aggregator: Any = None, gold: Any = N
     return VoteSummary(tuple(found))
 
 
+def check_aggregator(aggregator: Any) -> None:
+    """Refuse what is no :class:`~trellis.Aggregator`."""
+    from trellis.apps.aggregate.aggregator import Aggregator
+
+    if not isinstance(aggregator, Aggregator):
+        raise DataError(f"expected an Aggregator, got {aggregator!r:.60}")
+
+
 def _gold(documents: Sequence[Document], gold: Any, labels: Sequence[str]) -> NDArray[np.int64]:
     """Code of the gold label of every item: −1 unknown, −2 a label that no function votes for."""
     if gold is None:
         gold = [text.labels or (None,) * len(text) for text in documents]
-    given = [[own] if own is None or isinstance(own, str) else own for own in gold]
+    listed = [[own] if own is None or isinstance(own, str) else own for own in check_list(gold, "labels")]
+    given = [tuple(own or ()) for own in check_label_lists(listed) or ()]
     if is_bio(labels):
-        given = [everywhere(own) for own in given]
+        given = [tuple(everywhere(own)) for own in given]
     if len(given) != len(documents) or any(len(own) != len(text) for own, text in zip(given, documents, strict=True)):
         raise DataError("expected gold labels for every token of every document")
     code = {label: k for k, label in enumerate(labels)}
@@ -161,7 +172,7 @@ def votes_to_matrix(
     documents = as_voted(documents)
     names = list(dict.fromkeys(name for text in documents for name in text.votes))
     every = {vote for text in documents for own in text.votes.values() for vote in own if vote is not None}
-    known = sorted(every, key=lambda vote: (vote != OUTSIDE, vote)) if labels is None else list(labels)
+    known = sorted(every, key=lambda vote: (vote != OUTSIDE, vote)) if labels is None else check_names(labels, "labels")
     code = {label: k for k, label in enumerate(known)}
     for vote in every:
         if vote not in code:
@@ -182,15 +193,22 @@ def matrix_to_documents(
     >>> one.votes, other.votes
     ({'0': ('BAD',), '1': (None,)}, {'0': ('GOOD',), '1': ('GOOD',)})
     """
-    matrix = np.asarray(L)
+    labels = check_names(labels, "labels")
+    try:
+        matrix = np.asarray(L)
+    except ValueError:  # rows of several lengths
+        matrix = np.zeros(0)
     if (
         matrix.ndim != 2
         or matrix.dtype.kind not in "iu"
         or (matrix.size and not -1 <= matrix.min() <= matrix.max() < len(labels))
     ):
         raise DataError(f"L must be whole numbers from −1 to {len(labels) - 1}, with one row for each item")
-    given = [(text,) if isinstance(text, str) else tuple(text) for text in texts]
-    names = [str(j) for j in range(matrix.shape[1])] if functions is None else list(functions)
+    given = [
+        (text,) if isinstance(text, str) else tuple(check_names(text, f"the tokens of text {number}"))
+        for number, text in enumerate(check_list(texts, "texts"))
+    ]
+    names = [str(j) for j in range(matrix.shape[1])] if functions is None else check_names(functions, "functions")
     if sum(map(len, given)) != len(matrix) or len(names) != matrix.shape[1]:
         raise DataError(
             f"L has shape {matrix.shape}, but there are {sum(map(len, given))} items and {len(names)} functions"

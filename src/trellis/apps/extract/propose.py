@@ -19,8 +19,12 @@ import numpy as np
 from scipy import sparse
 
 from trellis.constraints.shares import FEATURE, WORD, Target
+from trellis.data.checks import check_label_lists, check_list
 from trellis.data.ragged import FloatArray, IntArray
+from trellis.data.tokens import check_text
 from trellis.errors import DataError, check_name
+from trellis.models.sequence import check_sentences
+from trellis.models.tabular import check_matrix
 
 LISTED = 0.9
 
@@ -69,7 +73,10 @@ def propose_targets(
     >>> [(one.name, one.count, max(one.shares, key=one.shares.get)) for one in found]
     [('a', 1, 'D'), ('the', 3, 'D'), ('dog', 3, 'N')]
     """
+    texts, labels = check_sentences(texts), check_label_lists(labels)
     tokens = [token for text in texts for token in text]
+    for token in tokens:
+        check_text(token)
     known: list[str | None] = [None] * len(tokens)
     if labels is not None:
         if len(labels) != len(texts):
@@ -114,9 +121,9 @@ def propose_features(
     list of Target
         Targets, to be used as constraints.
     """
-    matrix = sparse.csr_array(X)
+    matrix = sparse.csr_array(check_matrix(X, not_negative=False, name="propose_features"))
     matrix = sparse.csr_array((np.ones(matrix.nnz), matrix.indices, matrix.indptr), matrix.shape)
-    known = [None] * matrix.shape[0] if y is None else [None if k is None else str(k) for k in y]
+    known = [None] * matrix.shape[0] if y is None else [None if k is None else str(k) for k in check_list(y, "labels")]
     if len(known) != matrix.shape[0]:
         raise DataError(f"there are {matrix.shape[0]} rows but {len(known)} labels")
     found = _proposed(

@@ -37,7 +37,7 @@ from trellis.models.estimator import Estimator
 from trellis.models.hmm_parameters import HMMStatistics
 from trellis.models.inference import Inference
 from trellis.models.lexicon import closed_dictionary
-from trellis.models.sequence import check_sentences, streamed
+from trellis.models.sequence import check_sentences, streamed, with_labels
 from trellis.projection import Duals, KeyDuals, ProjectionItem, ShardAnswer
 
 METHODS = ("em", "sparse", "vb")
@@ -226,10 +226,11 @@ class Inducer(Estimator):
         self._check_fitted()
         return tag_text(self.model_, _as_lists(X), self.decoding)
 
-    def score(self, X: Any, y: Sequence[Sequence[str]]) -> float:
-        """Many-to-one accuracy: every state is mapped to its most frequent tag."""
-        found, tags = self.predict(X), list(y)
-        return score_induction((s for own in found for s in own), (t for own in tags for t in own)).many_to_one
+    def score(self, X: Any, y: Sequence[Sequence[str]] | None = None) -> float:
+        """Many-to-one accuracy: every state is mapped to its most frequent tag; without y, tags are labels of X."""
+        X, tags = with_labels(X, y)
+        states, own = (s for one in self.predict(X) for s in one), (t for one in tags or () for t in one or ())
+        return score_induction(states, own).many_to_one
 
     def save(self, path: FilePath) -> None:
         """Write the learned HMM; ``trellis.models.load_model`` reads it."""

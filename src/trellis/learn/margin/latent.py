@@ -14,6 +14,7 @@ from typing import Any, Self
 from trellis.errors import DataError
 from trellis.learn.margin.indirect import IndirectLearner
 from trellis.models.documentation import documented
+from trellis.models.sequence import labelled
 
 
 @documented
@@ -51,6 +52,7 @@ class LatentSSVM(IndirectLearner):
     ) -> Self:
         """Learn from partly known outputs; the score on ``dev`` = (X, y) decides which round is kept."""
         self._check_types()
+        X, y = labelled(self.model, X, y)
         if y is None:
             raise DataError("there are no labels in y to learn from; None marks unknown ones")
         loop = self._loop_over((X, y), (None, None), sample_weight, dev)

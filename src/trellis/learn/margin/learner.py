@@ -24,6 +24,7 @@ from trellis.loop.checkpoint import Checkpoint
 from trellis.loop.loop import Loop
 from trellis.models.inference import Inference, ProjectionQuery, SearchedInference
 from trellis.models.model import own_model
+from trellis.models.sequence import labelled
 from trellis.search.methods import Options
 
 LOSSES = {"hinge": 1, "squared_hinge": 2}
@@ -118,7 +119,7 @@ class MarginLearner(Learner):
         network = self.trains_networks and callable(getattr(model, "margin_step", None))
         if not network and not callable(getattr(model, "phi", None)):
             raise DataError(f"a margin is learned over features, but {type(model).__name__} has no feature map phi")
-        batch = model.encode(X, y, sample_weight, fit=not learned)
+        batch = model.encode(*labelled(model, X, y), sample_weight, fit=not learned)
         if not len(batch):
             raise DataError("there are no instances to learn from")
         to_learn, rho = is_learned(self.constraints), np.zeros(len(self.constraints))

@@ -1,0 +1,25 @@
+"""Estimators of ``trellis.neural`` for the table of :mod:`tests.surface.examples`; PyTorch is needed."""
+
+from __future__ import annotations
+
+import torch
+
+from trellis.neural import BiLSTM, NeuralClassifier, NeuralCRF, NeuralParser
+
+torch.set_num_threads(1)
+TINY = {"char_size": 0, "hidden": 4, "layers": 1, "min_count": 1, "dropout": 0.0}
+
+
+def crf() -> NeuralCRF:
+    return NeuralCRF(BiLSTM(word_size=4, **TINY), ["D", "N", "V"], max_iter=20, learning_rate=0.05)
+
+
+def classifier() -> NeuralClassifier:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return NeuralClassifier(torch.nn.Linear(3, 3), max_iter=5, learning_rate=0.1)
+
+
+def parser() -> NeuralParser:
+    encoder = BiLSTM(word_size=4, tag_size=4, **TINY)
+    return NeuralParser(encoder, arc_size=4, relation_size=2, max_iter=5, learning_rate=0.05, dropout=0.0)
