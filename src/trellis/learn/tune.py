@@ -121,11 +121,9 @@ def tune(
     Tuned
         The best estimator and the score of every setting.
     """
-    check_dev(dev)
+    _check_judges(dev, halves)
     grid = _grid(learner, gammas, strengths, parameters)
-    if dev is not None and halves:
-        raise DataError("dev and halves are two ways to evaluate a setting: give one of them")
-    X, y, dev = _kept(X), _kept(y), None if dev is None else (_kept(dev[0]), _kept(dev[1]))
+    X, y, dev = _kept(X), _kept(y), dev and (_kept(dev[0]), _kept(dev[1]))
     fit = {name: list(given) if isinstance(given, Iterator) else given for name, given in fit.items()}
 
     def fitted(settings: Mapping[str, Any], numbers: Sequence[int] | None = None) -> Any:
@@ -139,18 +137,20 @@ def tune(
             if Tuned(None, tuple(trials)).best is trials[-1]:
                 best = made
         return Tuned(best, tuple(trials))
-    if isinstance(learner, MultiView):
-        raise DataError("the views of a MultiView are not split: give dev=(X, y)")
-    if halves:
-        folds = _halves(X, y, random_state)
-        judged = [[_judged(fitted(s, a), _part(X, y, b), measure, constrained) for a, b in folds] for s in grid]
-        scores = [float(np.mean(of_folds)) for of_folds in judged]
-    else:
-        train, test = _watched(learner, X, held_out, random_state)
-        held = _taken(X, test)
-        scores = [-float(np.mean(list(fitted(s, train).violations(held, constrained=False).values()))) for s in grid]
+
+    def judged(made: Any, test: Sequence[int]) -> float:
+        return _judged(made, _part(X, y, test), measure, constrained) if halves else -_violated(made, _taken(X, test))
+
+    folds = _halves(learner, X, y, random_state) if halves else [_watched(learner, X, held_out, random_state)]
+    scores = [float(np.mean([judged(fitted(s, train), test) for train, test in folds])) for s in grid]
     tried = tuple(Trial(settings, score) for settings, score in zip(grid, scores, strict=True))
     return Tuned(fitted(Tuned(None, tried).best.settings), tried)
+
+
+def _check_judges(dev: Any, halves: bool) -> None:
+    check_dev(dev)
+    if dev is not None and halves:
+        raise DataError("dev and halves are two ways to evaluate a setting: give one of them")
 
 
 def _judged(made: Any, test: tuple[Any, Any], measure: Callable[[Any, Any, Any], float] | None, kept: bool) -> float:
@@ -163,6 +163,10 @@ def _judged(made: Any, test: tuple[Any, Any], measure: Callable[[Any, Any, Any],
     return found
 
 
+def _violated(made: Any, X: Any) -> float:
+    return float(np.mean(list(made.violations(X, constrained=False).values())))
+
+
 def _weighed(fit: Mapping[str, Any], numbers: Sequence[int] | None) -> dict[str, Any]:
     """Arguments of fit for these instances."""
     weights = fit.get("sample_weight")
@@ -173,6 +177,7 @@ def _watched(learner: Any, X: Any, share: float, seed: int) -> tuple[list[int], 
     """Instances that are trained on, and those whose violations judge a setting."""
     if not isinstance(learner, Learner) or not learner.constraints:
         raise DataError("without constraints there is nothing to tune on: give dev=(X, y) or halves=True")
+    _refuse_views(learner)
     return _split(_count(X), share, seed)
 
 
@@ -229,8 +234,14 @@ def _part(X: Any, y: Any, numbers: Sequence[int] | None) -> tuple[Any, Any]:
     return (X, y) if numbers is None else (_taken(X, numbers), _taken(y, numbers))
 
 
-def _halves(X: Any, y: Any, seed: int) -> list[tuple[list[int], list[int]]]:
+def _refuse_views(learner: Any) -> None:
+    if isinstance(learner, MultiView):
+        raise DataError("the views of a MultiView are not split: give dev=(X, y)")
+
+
+def _halves(learner: Any, X: Any, y: Any, seed: int) -> list[tuple[list[int], list[int]]]:
     """Two pairs of (instances that are trained on, instances that judge)."""
+    _refuse_views(learner)
     n = _count(X)
     if y is not None and len(y) != n:
         raise DataError(f"expected labels for {n} instances but got {len(y)}")

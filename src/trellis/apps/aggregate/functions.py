@@ -102,7 +102,8 @@ class LabellingFunction:
 
     def _on_spans(self, text: Document) -> Labels:
         spans, given = [], self.function(text)
-        if isinstance(given, str | bytes | Mapping) or not (given is None or _can_iterate(given)):
+        is_scalar = isinstance(given, np.ndarray) and not given.ndim
+        if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable | None) or is_scalar:
             raise DataError(f"the labelling function {self.name!r} gives {given!r:.60}: expected a list of spans")
         for found in () if given is None else given:
             first, last, label = self._span(found)
@@ -127,7 +128,11 @@ class LabellingFunction:
                 f"the labelling function {self.name!r} must give a list with the votes on the tokens of each of "
                 f"{counted(len(documents), 'document')}, got {found!r:.60}"
             )
-        return [self._checked(own, text) for own, text in zip(found, documents, strict=True)]
+        for own, text in zip(found, documents, strict=True):
+            if len(own) != len(text):
+                n, m = counted(len(own), "vote"), counted(len(text), "token")
+                raise DataError(f"the labelling function {self.name!r} gives {n} on {m}")
+        return [tuple(map(self._named, own)) for own in found]
 
     def _on_text(self, text: Document) -> Labels:
         return (self._named(self.function(text.text)),)
@@ -137,26 +142,12 @@ class LabellingFunction:
             return None
         if isinstance(found, str):
             return found
-        if self.label is None or not isinstance(
-            found, bool | np.bool_
-        ):  # −1 means "abstain" in other libraries, and is true in Python
+        if self.label is None or not isinstance(found, bool | np.bool_):  # −1 is true, and abstains elsewhere
             raise DataError(
                 f"the labelling function {self.name!r} gives {found!r}: return a label or None, or return True or "
                 "False and name the label: labelling_function(label=...)"
             )
         return self.label if found else None
-
-    def _checked(self, votes: Sequence[str | None], text: Document) -> Labels:
-        if len(votes) != len(text):
-            raise DataError(
-                f"the labelling function {self.name!r} gives {counted(len(votes), 'vote')} on "
-                f"{counted(len(text), 'token')}"
-            )
-        return tuple([self._named(vote) for vote in votes])
-
-
-def _can_iterate(given: Any) -> bool:
-    return given.ndim > 0 if isinstance(given, np.ndarray) else isinstance(given, Iterable)
 
 
 def _takes_context(function: Callable[..., Any]) -> bool:
@@ -165,11 +156,8 @@ def _takes_context(function: Callable[..., Any]) -> bool:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # some built-in functions have none
         return False
-    needed = [one for one in parameters if one.default is one.empty and one.kind in _POSITIONAL]
-    return len(needed) > 1
-
-
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(one.default is one.empty and one.kind in positional for one in parameters) > 1
 
 
 def _name_of(function: Any) -> str:
