@@ -1,4 +1,4 @@
-"""Public functions, called with something wrong in place of each argument: see :mod:`tests.surface.misuse`."""
+"""Public functions, called with something wrong in place of each argument, as in misuse.py."""
 
 from __future__ import annotations
 

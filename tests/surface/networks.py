@@ -1,4 +1,4 @@
-"""Estimators of ``trellis.neural`` for the table of :mod:`tests.surface.examples`; PyTorch is needed."""
+"""Estimators of ``trellis.neural`` for the table of examples.py; PyTorch is needed."""
 
 from __future__ import annotations
 
