@@ -1,9 +1,9 @@
-"""A constraint of your own: verbs stand late in a sentence.
+"""A constraint of your own: verbs come late in a sentence.
 
-    E_q[ Σ_t (t/T − after) · [y_t = label] ] ≥ 0          t/T: how far into the sentence token t stands, 0 to 1
+    E_q[ Σ_t (t/T − after) · [y_t = label] ] ≥ 0          t/T: relative position of token t, from 0 to 1
 
-Any statement that is linear in the parts of an output can be one. A constraint names itself (``code``, ``statement``)
-and says its rows (``blocks``): numbers of parts, their coefficients, and a bound that the sum stays below.
+Any statement that is linear in the parts of an output can be a constraint. It describes itself (``code``,
+``statement``) and returns its rows (``blocks``): part numbers, their coefficients, and an upper bound of the sum.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trellis.constraints.context import Context, RowBlock
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Late(Constraint):
-    """The expected place of a label, by how far into the sentence it stands, is beyond ``after``."""
+    """The expected relative position of a label in its sentence is at least ``after``."""
 
     label: str
     after: float = 0.5
@@ -29,7 +29,7 @@ class Late(Constraint):
         return f"Late({self.label!r}, {self.after:g})"
 
     def statement(self) -> str:
-        return f"in every sentence {self.label} stands, in expectation, beyond {100 * self.after:g} % of the way"
+        return f"in every sentence the expected position of {self.label} is at least {self.after:g} of its length"
 
     def blocks(self, context: Context) -> Sequence[RowBlock]:
         slot = np.arange(context.n_slots)
@@ -45,7 +45,7 @@ class Late(Constraint):
                 instance=np.arange(n),
                 sign=1,
                 offset=np.zeros(n),
-                subject=f"what {self.label} lacks",
+                subject=f"missing position of {self.label}",
                 where=lambda row: f"sentence {row}",
             )
         ]
@@ -53,7 +53,7 @@ class Late(Constraint):
 
 def main() -> list[str]:
     text = [s.split() for s in ("in the garden roses grow", "on old walls cats sleep", "under green trees birds sing")]
-    rules = [(count("VERB") == 1).named("one verb"), Late("VERB", 0.9).named("verbs stand late")]
+    rules = [(count("VERB") == 1).named("one verb"), Late("VERB", 0.9).named("verbs come late")]
     learner = UEM(HMM(["OTHER", "VERB"], min_count=1), rules, max_iter=10, tol=0, random_state=0).fit(text)
     likely = learner.predict_proba(text)
     return [words[int(p[:, 1].argmax())] for words, p in zip(text, likely, strict=True)]

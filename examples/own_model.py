@@ -1,8 +1,9 @@
-"""A model of your own: how many people come in an hour, where some hours are busy and nobody says which.
+"""A model of your own: the number of visitors per hour, where it is unknown which hours are busy.
 
     p(y) = share_y,   p(x | y) = Poisson(x; rate_y)
 
-Four verbs: scores, collect (expected statistics, which add), update (the M-step), log_prior. Every learner then works.
+Four methods: scores, collect (expected statistics, which can be added), update (the M-step) and log_prior. Every
+learner then works with the model.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from trellis.models.tabular import TabularModel
 
 @dataclass(frozen=True)
 class Counts(Additive):
-    """(K,): expected number of hours of each kind, and of people in them."""
+    """Expected number of hours of each kind, and of visitors in them, of shape (K,)."""
 
     hours: Any
     people: Any

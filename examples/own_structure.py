@@ -1,9 +1,9 @@
-"""A structure of your own: who is on duty, out of the rosters that are allowed: the rows of a table of 0 and 1.
+"""A structure of your own: each day has one of several allowed duty rosters, the rows of a table of 0 and 1.
 
     score(y) = Σ_{person ∈ roster y} score[day, person]
 
-It numbers its parts (a person is on duty on a day) and answers ``argmax``, ``score``, ``apply``, ``take`` and ``flat``;
-with ``infer`` it is projected at every γ. Nothing else in the library knows what a roster is.
+It numbers its parts (a person is on duty on a day) and implements ``argmax``, ``score``, ``apply``, ``take`` and
+``flat``; with ``infer`` it can be projected at every γ.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class RosterParts(Parts):
 
 
 class Rosters(Structure):
-    """table : (n_rosters, n_people) of bools;  value : (n_days, n_people) scores, −inf where one cannot."""
+    """table : (n_rosters, n_people) of bools;  value : (n_days, n_people) scores, −inf for impossible duties."""
 
     def __init__(self, table: Any, value: Any) -> None:
         self.table, self.value, self.first = table, value, 0

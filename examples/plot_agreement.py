@@ -1,4 +1,4 @@
-"""What agreement does to an aligner: rare words no longer collect what is left over.
+"""Effect of agreement on an aligner: rare words no longer collect spurious links.
 
 Two HMMs are trained on examples/garden by plain EM, then the same two so that their link posteriors agree and no word
 is linked twice (Ganchev et al. 2010, sec. 5, Figure 5). The picture is of the pair on which they differ most.

@@ -1,5 +1,5 @@
-"""A text of examples/citations as an extractor sees it: five labelled texts alone, then with rules and texts without
-labels, and the truth. Every field has a colour; what is wrong is crossed out.
+"""A text of examples/citations, labelled by an extractor trained on five labelled texts, by one trained with rules and
+unlabelled texts as well, and the gold labels. Every field has a colour; errors are crossed out.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a constraint does to a distribution, on the triangle of all distributions over three labels.
 
-p is what a model says of one word. The constraint "B has at least one half" cuts the triangle; q is the point of the
-rest that is nearest to p, by γ: at γ = 1 in the sense of KL (posterior regularization), towards γ = 0 the point with
-the best score (hard EM).
+p is the distribution of a model. The constraint "B has probability at least one half" cuts off part of the
+triangle; q is the closest remaining point: at γ = 1 in KL divergence (posterior regularization), and towards γ = 0
+the point with the highest score (hard EM).
 """
 
 from __future__ import annotations

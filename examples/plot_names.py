@@ -1,4 +1,4 @@
-"""Names in two alphabets that match and that do not, with what speaks for it and against it."""
+"""Names in two alphabets that match and that do not, with the evidence for and against each match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sentence of examples/people: entities and relations as two classifiers say by themselves, and under the rules."""
+"""A sentence of examples/people: entities and relations predicted by two classifiers alone, and under the rules."""
 
 from __future__ import annotations
 

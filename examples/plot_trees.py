@@ -1,5 +1,5 @@
 """Arcs of a sentence under a model with valence that saw no tree, and under the nearest distribution that keeps most of
-the given arcs (Ganchev et al. 2010, Figure 10): as dark as they are likely.
+the given arcs (Ganchev et al. 2010, Figure 10): darker arcs are more probable.
 """
 
 from __future__ import annotations

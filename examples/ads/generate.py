@@ -1,8 +1,8 @@
-"""Advertisements for flats that nobody lets: seeded texts with gold fields, from the word lists below.
+"""Generated advertisements for flats: texts with gold fields, from the word lists below.
 
     python examples/ads/generate.py FOLDER [--labelled 5 --unlabelled 300 --test 100 --seed 0] [--fields 12]
 
-A domain unlike citations: clauses in any order, everyday words that several fields share, fields that come back.
+A domain unlike citations: clauses in any order, everyday words that several fields share, and repeated fields.
 rules.toml knows of seven fields. With ``--fields 12`` the texts have the twelve fields of the advertisements in Chang
 2011, whose thirteen rules (table 3.2) are in twelve.toml.
 """

@@ -1,11 +1,11 @@
-"""Citations that nobody wrote: seeded strings with gold fields, from the word lists below.
+"""Generated citations with gold fields, from the word lists below.
 
     python examples/citations/generate.py FOLDER [--labelled 5 --unlabelled 300 --test 100 --seed 0]
 
 writes few.tsv, text.txt and gold.tsv (those beside this file: --seed 1). The labelled texts are the first draw in which
-every field occurs: texts to label should be chosen like that. What makes them hard for a tagger, and rules of use:
-surnames are mostly made up on the spot, words of titles recur in names of journals and conferences, several styles
-order and punctuate fields in different ways, marks stand inside fields too, and now and then a citation breaks a rule
+every field occurs: texts to label should be chosen like that. They are hard for a tagger, and rules help, because
+most surnames are invented, words of titles recur in names of journals and conferences, several styles
+order and punctuate fields in different ways, punctuation also occurs inside fields, and some citations violate a rule
 (a year in a title, no mark between two fields, a title first).
 """
 

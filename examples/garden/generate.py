@@ -1,10 +1,10 @@
-"""Writes the parallel text of this folder: sentences about a garden in English and a French of their own, with the
-tags, trees and word links that the grammar knows.
+"""Writes the parallel text of this folder: sentences about a garden in English and an artificial French, with
+tags, trees and word links from the grammar.
 
     python examples/garden/generate.py
 
-Most names occur once or twice, and the right side has asides that the left one has not: what aligners find hard, since
-a rare word collects whatever is left over (garbage collection).
+Most names occur once or twice, and the right side has insertions without a counterpart on the left. This is hard for
+aligners, because rare words collect unexplained words (garbage collection).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes the sentences of this folder: who lives where and works for whom, with what the templates know.
+"""Writes the sentences of this folder: who lives where and works for whom, with gold labels from the templates.
 
 python examples/people/generate.py
 """

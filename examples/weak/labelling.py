@@ -1,10 +1,10 @@
-"""Weak supervision from start to end: labelling functions, their votes put together, and a tagger trained on them.
+"""Weak supervision from start to end: labelling functions, their combined votes, and a tagger trained on the result.
 
     python examples/weak/labelling.py          half a minute
     python examples/weak/labelling.py --write  votes.jsonl and gold.tsv beside this file, for the command line
 
-What a user of Snorkel or skweak writes: functions that look at a text and guess, an aggregator in place of gold labels,
-and an end model that needs no function any more. The texts are generated, so that the truth is known.
+As with Snorkel or skweak, functions vote on texts, an aggregator replaces gold labels, and the final model needs no
+functions. The texts are generated, so gold labels are known.
 """
 
 from __future__ import annotations
