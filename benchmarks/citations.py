@@ -38,7 +38,7 @@ from trellis.data.text_files import read_labelled, read_texts
 from trellis.data.vocabulary import Vocabulary
 from trellis.engine import shards_of
 from trellis.learn import CCM
-from trellis.metrics.calibration import calibration
+from trellis.metrics.ranking import calibration
 from trellis.models import CRF, SemiCRF
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -16,9 +16,9 @@ from trellis.constraints import compile_constraints, count, few_labels_per, word
 from trellis.learn import UEM
 from trellis.models import HMM
 from trellis.projection import project
+from trellis.report.effects import plot_projection, plot_sentence
 from trellis.report.figure import save_figure
 from trellis.report.pages import plot_history
-from trellis.report.posteriors import plot_projection, plot_sentence
 
 LEXICON = {
     "DET": ["the", "a", "this", "every"],

@@ -14,7 +14,7 @@ from trellis.apps.extract.confidence import field_probabilities
 from trellis.apps.extract.extractor import Extractor
 from trellis.data.document import fields_of
 from trellis.data.tokens import as_documents
-from trellis.metrics.calibration import calibration
+from trellis.metrics.ranking import calibration
 from trellis.structures import Chain
 
 FREE = 'labels = ["A", "B", "O"]\n'

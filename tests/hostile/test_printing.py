@@ -12,9 +12,9 @@ import pytest
 from tests.hostile.command import RULES, run, train
 from trellis.engine.progress import Progress
 from trellis.loop.history import History, Round
+from trellis.report.effects import plot_sentence
 from trellis.report.figure import save_figure
 from trellis.report.pages import plot_history
-from trellis.report.posteriors import plot_sentence
 
 NAMES = ["^[a-z]+$", "[/x]", "[bold]a[/bold]", ":cat:", "[link=x", "a\\[b]", "[", "\\"]
 

@@ -10,8 +10,7 @@ from trellis.constraints import count
 from trellis.engine import engine_for, threads_for
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn import UEM
-from trellis.learn.direct import DirectStep
-from trellis.learn.expectation import ProjectedStep, SolverSettings
+from trellis.learn.expectation import DirectStep, ProjectedStep, SolverSettings
 from trellis.learn.training import Training
 from trellis.models import HMM
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from trellis.constraints.rows import Rows
 from trellis.errors import DataError
 from trellis.search import decode
-from trellis.structures import Graph, GraphParts, Variables, branching, factors_over
+from trellis.structures import Graph, GraphParts, Variables, factors_over
 from trellis.structures import graph as module
-from trellis.structures.branching import best_assignment
+from trellis.structures.graph import best_assignment
 
 from .graph_twin import graph_of, listed
 from .strategies import cases
@@ -84,7 +84,7 @@ def test_branch_and_bound_finds_the_best(seed, monkeypatch):
     assert value == pytest.approx(best, abs=1e-9)
     assert score(found.tolist()) == pytest.approx(best, abs=1e-9)
     # with a bound that is tightened at once it finds the same
-    monkeypatch.setattr(branching, "MANY", 1)
+    monkeypatch.setattr("trellis.structures.graph.MANY", 1)
     assert best_assignment(unary, pair)[1] == pytest.approx(best, abs=1e-9)
 
 

@@ -1,10 +1,8 @@
 """Where shards run: in this thread, on a thread pool, or on a Dask cluster, with bit-identical results."""
 
-from trellis.engine.chunks import by_chunks, chunks
-from trellis.engine.engine import Additive, Engine, Placed, place_batch, summed
+from trellis.engine.engine import Additive, Engine, Piece, Placed, Shard, place_batch, shards_of, summed
 from trellis.engine.local import SerialEngine
-from trellis.engine.shards import Piece, Shard, shards_of
-from trellis.engine.threads import ThreadEngine, engine_for, threads_for
+from trellis.engine.threads import ThreadEngine, by_chunks, chunks, engine_for, threads_for
 
 __all__ = [
     "Additive",

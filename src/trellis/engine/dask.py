@@ -28,8 +28,7 @@ from functools import partial
 from typing import Any
 
 from trellis.engine.blas import blas_at_one_thread
-from trellis.engine.engine import I, Placed, R, Work, numbered, run_shard
-from trellis.engine.shards import Shard
+from trellis.engine.engine import I, Placed, R, Shard, Work, numbered, run_shard
 from trellis.engine.threads import ThreadEngine, usable_cores
 from trellis.errors import DataError, TrellisError
 

@@ -20,8 +20,7 @@ from typing import Any, Self, TypeVar
 
 from trellis.data.storage import release_mapped
 from trellis.engine.blas import blas_at_one_thread
-from trellis.engine.engine import I, Placed, R, Work, naming, numbered, run_shard
-from trellis.engine.shards import Shard
+from trellis.engine.engine import I, Placed, R, Shard, Work, naming, numbered, run_shard
 
 LARGEST_ON_HEAP = 64 * 2**20
 KEPT = 128 * 2**20

@@ -9,6 +9,16 @@ with log p_θ(x, y) of a generative model and log p_θ(y | x) of a discriminativ
 algorithm 1). For γ = 1 it is the PR objective, likelihood − KL(q ‖ p) (Ganchev et al. 2010, eq. 4). With α < 1 the
 M-step sees (1 − α) p + α q and the objective is L(θ) − α KL (appendix A, eq. 60-62).
 Instances whose every label is known contribute log p(x, y), and statistics that never change.
+
+Gradient ascent on the objective takes the place of M-steps in :class:`DirectStep` (Berg-Kirkpatrick et al. 2010,
+algorithm 2).
+
+    ∇_w max_q T(q, w) = E_q*[∇_w log p_w(x, y)] + ∇_w log prior(w)
+
+for the best q* at w, whether it is free (then it is the posterior, and this is Fisher's identity for ∇ log p_w(x)) or
+obeys constraints: q moves with w, but at the best one that changes nothing to first order. So an E-step gives
+value and gradient, and L-BFGS climbs on all weights at once. EM climbs on the same surface, but each of its rounds goes
+only as far as the posterior of the round before allows.
 """
 
 from __future__ import annotations
@@ -26,11 +36,13 @@ from trellis.constraints import Constraint, Rule
 from trellis.constraints.compilation import rows_in_file
 from trellis.constraints.rows import Rows
 from trellis.constraints.violations import expected_price
+from trellis.data.arrays import split_arrays
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.engine import Placed
 from trellis.errors import DataError, InfeasibleError
 from trellis.learn.training import Training, TrainingStep
 from trellis.loop.step import StepResult
+from trellis.models.lbfgs import Descent, descend
 from trellis.models.model import Model, bare, rows_of, scores_of
 from trellis.projection import CorpusProjection, Duals, KeyDuals, ProjectionItem, Projector, ShardAnswer, ShardRows
 from trellis.projection.kernels import fast_path
@@ -283,3 +295,66 @@ class Collect:
         largest = tuple(block.statistic(q.at(block.parts)) for block in mine.sparsity)
         n_rows = np.bincount(local.constraint, minlength=len(excess))
         return Sums(statistics, log_given, log_free, expected, excess, n_rows, prices, coupling, largest)
+
+
+@dataclass(frozen=True)
+class ClimbState:
+    """descent : of L-BFGS;  duals : of the last projection."""
+
+    descent: Descent
+    duals: Duals | KeyDuals
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        named = {"descent": self.descent.arrays(), "duals": self.duals.arrays()}
+        return {f"{name}.{key}": value for name, own in named.items() for key, value in own.items()}
+
+
+class DirectStep(TrainingStep[ClimbState]):
+    """A round of L-BFGS on the objective of an E-step: an E-step that makes its own M-steps.
+
+    inner : whose posteriors are those of the objective; its model has ``vector``, ``set_vector`` and ``gradient``
+    """
+
+    def __init__(self, inner: ProjectedStep) -> None:
+        super().__init__(inner.training)
+        if not hasattr(self.model, "gradient"):
+            raise DataError(f"a {type(self.model).__name__} cannot be trained by gradient ascent: train it by EM")
+        self.inner, self.rows = inner, inner.rows
+        self.gamma: float | None = None
+
+    @property
+    def placed(self) -> list[Placed[Any]]:
+        return self.inner.placed
+
+    def initial_state(self, gamma: float, rng: np.random.Generator) -> ClimbState:
+        self.gamma = None
+        return ClimbState(Descent.begin(self.model.vector()), self.inner.initial_state(gamma))
+
+    def read_state(self, arrays: Mapping[str, NDArray[Any]]) -> ClimbState:
+        own = split_arrays(arrays, ["descent.", "duals."])
+        n_weights = len(self.model.vector())
+        return ClimbState(Descent.read(own["descent."], n_weights), self.inner.read_state(own["duals."]))
+
+    def run(self, gamma: float, state: ClimbState, rng: Any = None) -> StepResult:
+        model: Any = self.model
+        if self.gamma is not None and gamma != self.gamma:
+            raise DataError("gradient ascent needs a fixed γ: give a number instead of a schedule")
+        self.gamma, duals = gamma, state.duals
+        at: FloatArray | None = None
+        last: StepResult | None = None
+
+        def objective(vector: FloatArray) -> tuple[float, FloatArray]:
+            nonlocal at, last, duals
+            model.set_vector(vector)
+            last = self.inner.run(gamma, duals)
+            at, duals = vector, last.state
+            return -last.objective - self.training.log_prior(), -model.gradient(last.statistics)
+
+        found = descend(objective, state.descent, tol=0.0)
+        assert last is not None
+        if found.weights is not at:  # the search ended at another point than the one it tried last
+            model.set_vector(found.weights)
+        return replace(
+            last, statistics=None, objective=-found.objective - self.training.log_prior(),
+            state=ClimbState(found, duals), evaluations=found.evaluations, settled=found.converged,
+        )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from trellis.data.ragged import BoolArray, FloatArray
-from trellis.metrics.calibration import calibration
+from trellis.metrics.ranking import calibration
 from trellis.report.figure import ACCENTS, FAINT, INK, new_figure, plain_axes
 from trellis.report.page import picture
 

@@ -26,7 +26,7 @@ from trellis.data.ragged import FloatArray, LabelArray
 from trellis.engine import Engine, Piece, Placed, shards_of
 from trellis.errors import ConstraintError
 from trellis.search.decode import decode, decode_kbest
-from trellis.search.plan import Plan
+from trellis.search.progress import Plan
 from trellis.structures.structure import Structure
 
 MOST_PASSES = 16

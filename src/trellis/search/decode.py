@@ -10,7 +10,7 @@
     auto          argmax where it is exact; else beam, and with ``prove`` A* and then ILP where the beam left a doubt;
                   ILP where there is no beam
 
-Every method starts with an argmax of scores into which all that factors is folded (:mod:`plan`); where its output
+Every method starts with an argmax of scores into which all that factors is folded (:class:`Plan`); where its output
 violates nothing else, that is the answer and nothing is searched.
 """
 
@@ -30,9 +30,8 @@ from trellis.data.ragged import BoolArray
 from trellis.errors import ConstraintError, ConvergenceWarning, InfeasibleError
 from trellis.search import ilp
 from trellis.search.methods import Options, check_count, refuse_unserved, search, search_on
-from trellis.search.plan import Plan
 from trellis.search.prices import prices
-from trellis.search.progress import Decoded, DecodedKBest, SearchProgress, gaps
+from trellis.search.progress import Decoded, DecodedKBest, Plan, SearchProgress, gaps
 from trellis.structures.structure import Structure
 
 EFFORT = Options(max_nodes=200_000, time_limit=10.0)

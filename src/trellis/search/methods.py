@@ -13,8 +13,7 @@ from trellis.errors import ConstraintError, ConvergenceWarning, DataError, check
 from trellis.search import ilp
 from trellis.search.ilp import refuse_curved
 from trellis.search.kernels import kinds_with
-from trellis.search.plan import Plan
-from trellis.search.progress import SearchProgress
+from trellis.search.progress import Plan, SearchProgress
 
 METHODS = ("auto", "argmax", "beam", "astar", "ilp")
 SEARCHES = ("auto", "beam", "astar", "ilp", "exact")

@@ -15,8 +15,7 @@ from trellis.structures.monotone import Monotone, MonotoneParts
 from trellis.structures.parts import Parts
 from trellis.structures.polytope import Polytope
 from trellis.structures.results import Argmax, JointPosterior, KBest, LabelPosterior, PartPosterior, Posterior
-from trellis.structures.segment_parts import SegmentParts
-from trellis.structures.segment_posterior import SegmentPosterior
+from trellis.structures.segment_parts import SegmentParts, SegmentPosterior
 from trellis.structures.segments import Segments
 from trellis.structures.spanning_trees import SpanningTrees
 from trellis.structures.structure import Structure

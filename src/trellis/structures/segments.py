@@ -25,8 +25,7 @@ from trellis.structures.kernels import segments as kernel
 from trellis.structures.kernels.lanes import LANES, with_slack
 from trellis.structures.polytope import Polytope, segment_polytope
 from trellis.structures.results import Argmax, UsedTransitions
-from trellis.structures.segment_parts import SegmentChange, SegmentParts
-from trellis.structures.segment_posterior import Factored, SegmentPosterior, SegmentTables
+from trellis.structures.segment_parts import Factored, SegmentChange, SegmentParts, SegmentPosterior, SegmentTables
 from trellis.structures.structure import (
     PosteriorOptions,
     Structure,

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from trellis.apps.align.hints import Hint
 from trellis.data.bitext import LONGEST, each_pair
 from trellis.data.checks import check_list
-from trellis.engine.chunks import cut
 from trellis.engine.compiling import compile_ahead
+from trellis.engine.threads import cut
 from trellis.errors import DataError
 
 Text = str | Sequence[str]

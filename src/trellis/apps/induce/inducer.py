@@ -27,8 +27,7 @@ from trellis.engine import engine_for
 from trellis.engine.compiling import compile_ahead
 from trellis.errors import DataError, check_name
 from trellis.learn import UEM, History, Round
-from trellis.learn.direct import DirectStep
-from trellis.learn.expectation import ProjectedStep, SolverSettings
+from trellis.learn.expectation import DirectStep, ProjectedStep, SolverSettings
 from trellis.learn.training import Training
 from trellis.metrics.induction import FREQUENT, add_maxima, mean_labels, score_induction
 from trellis.models import HMM

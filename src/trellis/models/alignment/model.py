@@ -26,9 +26,8 @@ from trellis.engine import Engine, Placed, SerialEngine
 from trellis.engine.local import give_back_memory
 from trellis.errors import DataError, check_name
 from trellis.models.alignment.lexicon import Lexicon, stem_numbers, words_of_one, words_of_two
-from trellis.models.alignment.places import WINDOW, Places, model1_moves
 from trellis.models.alignment.sentence_pairs import SentencePairs
-from trellis.models.alignment.statistics import AlignmentStatistics, ShardCounts
+from trellis.models.alignment.statistics import WINDOW, AlignmentStatistics, Places, ShardCounts, model1_moves
 from trellis.models.alignment.translation import ExtraCounts, Tables, alike_cells
 from trellis.models.saving import SavedEstimator
 from trellis.structures import Alignment, Joint, JointParts, JointPosterior
@@ -70,7 +69,7 @@ class AlignmentModel(SavedEstimator):
     p_null : probability that a word comes from no word, fixed
     concentration, variational : the prior of the tables (:mod:`trellis.models.alignment.translation`)
     diagonal_scale : of Model 1, links at this distance from the diagonal (in words) are e times less likely; inf: IBM's
-    jump_pseudo_count : Σ κ of :mod:`trellis.models.alignment.places`
+    jump_pseudo_count : Σ κ of :mod:`trellis.models.alignment.statistics`
     prefix : letters of a stem, None: there are no stems
     whole_words : whether words have a table of their own beside that of stems; without stems they always do
     same_spelling : pseudo-count of words with the same spelling (up to the prefix; in new text, of equal words)
