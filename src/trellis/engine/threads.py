@@ -4,8 +4,8 @@ Pools are kept: starting one costs about 0.3 ms, and a round of EM on a small co
 without using the processor and end with the process.
 
 New text is a stream of chunks: one at a time is read, processed and released. A chunk has enough for every thread and
-no more, so that memory depends on threads and not on the text. Where one ends changes nothing in the results: constraints
-that tie instances together shape training alone.
+no more, so that memory depends on threads and not on the text. Where one ends changes nothing in the results:
+constraints that tie instances together shape training alone.
 """
 
 from __future__ import annotations
