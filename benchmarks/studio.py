@@ -170,6 +170,7 @@ def main() -> None:
         try:
             measure(studio, opened, options.texts)
         finally:
+            studio.connection.close()
             studio.process.terminate()
             studio.process.wait(30)
             if studio.process.stderr is not None:
