@@ -31,7 +31,7 @@ from trellis.apps.induce.inducer import Inducer
 from trellis.apps.parse.tagger import Tagger
 from trellis.data.columns import read_columns
 from trellis.learn.margin import Perceptron
-from trellis.metrics.induction import labels_per_word_of_tagging, score_induction
+from trellis.metrics.induction import labels_a_word_of_tagging, score_induction
 from trellis.models import CRF
 
 
@@ -223,7 +223,7 @@ def table(corpus: Corpus, results: dict[str, list[dict]], paper: dict) -> None:
         "seconds",
     ]
     print(f"{'':16}" + "".join(f"{head:>14}" for head in heads))
-    print(f"{'supervised':16}{'':42}{labels_per_word_of_tagging(corpus.words, corpus.tags):>14.2f}")
+    print(f"{'supervised':16}{'':42}{labels_a_word_of_tagging(corpus.words, corpus.tags):>14.2f}")
     em, sparse = results.get("EM"), results.get("Sparse (32)")
     for method in ORDER:
         if method not in results:
