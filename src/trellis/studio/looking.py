@@ -137,8 +137,10 @@ class Looking:
             raise RequestError(500, "the process that reads rules has ended; try again") from None
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, whatever it is doing."""
         if self._pool is not None:
+            for process in list(self._pool._processes.values()):
+                process.kill()
             self._pool.shutdown(wait=False, cancel_futures=True)
 
 
