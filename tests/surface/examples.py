@@ -413,6 +413,7 @@ if find_spec("torch") is not None:
     EXAMPLES |= {
         "NeuralCRF": replace(tagger(networks.crf, "predict_proba", whole=CRF_SCORES), rounding=1e-5),
         "NeuralClassifier": replace(rows(networks.classifier), rounding=1e-5),
+        "NeuralParts": replace(tagger(networks.parts, "predict_proba", whole={"score": scored}), rounding=1e-5),
         "NeuralParser": replace(of_heads(networks.parser), rounding=1e-5),
     }
     EXPORTED |= {name: getattr(trellis.neural, name) for name in trellis.neural.__all__}

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
-from trellis.neural import BiLSTM, NeuralClassifier, NeuralCRF, NeuralParser
+from trellis import CRF
+from trellis.neural import BiLSTM, NeuralClassifier, NeuralCRF, NeuralParser, NeuralParts
 
 torch.set_num_threads(1)
 TINY = {"char_size": 0, "hidden": 4, "layers": 1, "min_count": 1, "dropout": 0.0}
+
+
+class LabelsByLength(torch.nn.Module):
+    """Scores of three labels by the length of a word."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores = torch.nn.Parameter(torch.zeros(8, 3))
+
+    def forward(self, batch: Any, parts: Any) -> Any:
+        lengths = [min(len(word), 7) for word in batch.column("word").strings()]
+        return parts.grid(), self.scores[lengths]
+
+
+def parts() -> NeuralParts:
+    return NeuralParts(LabelsByLength(), CRF(["D", "N", "V"]), max_iter=20, learning_rate=0.1)
 
 
 def crf() -> NeuralCRF:

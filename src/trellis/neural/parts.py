@@ -24,6 +24,7 @@ from trellis.models.inference import Inference
 from trellis.models.log_linear import Dev
 from trellis.models.model import own_model
 from trellis.models.saving import SavedEstimator, members_from_archive, members_to_archive
+from trellis.models.sequence import labelled
 from trellis.models.state import InnerHeader
 from trellis.neural.encoders import check_scores_of
 from trellis.neural.forms import with_all_marginals
@@ -180,9 +181,10 @@ class NeuralParts(NeuralModel):
         """Marginal probabilities, in the form in which the other model gives them."""
         return self.infer(X).marginals
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the known labels that ``predict`` gives."""
-        return self.infer(self.encode(X, y, sample_weight)).accuracy()
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Share of the known labels that ``predict`` gives; without y, labels are those of X."""
+        self._check_fitted()
+        return self.infer(self.encode(*labelled(self.like_, X, y), sample_weight)).accuracy()
 
     # the four verbs
 
@@ -228,7 +230,7 @@ class NeuralParts(NeuralModel):
         To learn from other instances as well, give the model to a learner.
         """
         self._check_types()
-        return self._fitted(self._complete(self.encode(X, y, sample_weight, fit=True)), dev)
+        return self._fitted(self._complete(self.encode(*labelled(self.like, X, y), sample_weight, fit=True)), dev)
 
     # one file
 
