@@ -130,6 +130,8 @@ def curves(data: Citations, sizes: list[int], draws: int, folder: Path) -> None:
     for name in names:
         axes[0].plot(sizes, found[name], marker="o", markersize=3, label=name)
     axes[0].set_xscale("log")
+    axes[0].set_xticks(sizes, [str(n) for n in sizes])
+    axes[0].minorticks_off()
     plain_axes(axes[0], "", "labelled citations", "token accuracy")
     axes[0].legend(fontsize=6, frameon=False)
     bare = f"labels = {read_rules(RULES).labels!r}".replace("(", "[").replace(")", "]")
