@@ -37,7 +37,7 @@ CHANGES: dict[str, list] = {
     "p_null": [0.2, 0.4],
     "same_spelling": [0.0, 3.0],
     "diagonal_scale": [20.0, float("inf")],
-    "max_evaluations": [2, 4],
+    "max_evaluations": [3, 4],
     "variational": [False],
 }
 

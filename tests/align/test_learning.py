@@ -9,12 +9,13 @@ import pytest
 from scipy.special import gammaln, psi
 
 from tests.align.toy import toy_text
+from trellis.apps.align.aligner import Aligner
 from trellis.apps.align.constraint_sets import CONSTRAINTS
 from trellis.data.bitext import each_pair
 from trellis.errors import DataError, UnknownNameError
 from trellis.learn.uem import UEM
 from trellis.models import load_model
-from trellis.models.alignment import AlignmentModel, SentencePairs
+from trellis.models.alignment import AlignmentModel, SentencePairs, places
 from trellis.models.alignment.kernels import table as kernel
 from trellis.models.alignment.kernels.update import FEW, exp_digamma, log_gamma
 from trellis.models.alignment.translation import ExtraCounts, Prior, masses, prior_tables
@@ -105,7 +106,7 @@ def test_log_prior_of_the_variational_tables_is_minus_the_kl_divergence(extra):
 @pytest.mark.parametrize("variational", [True, False])
 def test_the_log_prior_of_small_counts_is_that_of_large_ones_taken_to_the_limit(variational):
     """Counts below a thousandth of α go by a series: just above and just below it, the sum has no step."""
-    model, batch = encoded(20, concentration=0.1, same_spelling=0.0, variational=variational)
+    model, batch = encoded(20, kind="model1", concentration=0.1, same_spelling=0.0, variational=variational)
     statistics, values = counts_of(model, batch), []
     for share in (0.0, FEW * 0.999, FEW * 1.001):
         pairs = np.full(statistics.pairs[0].shape, 0.1 * share)
@@ -326,3 +327,26 @@ def test_cells_are_remembered_only_while_somebody_holds_them():
     assert batch.cells_in(other.words_.table) is None
     del scores
     assert batch.cells_in(model.words_.table) is None
+
+
+def test_a_frequent_word_has_jumps_of_its_own():
+    """One word is translated by two words in a row, all others by one."""
+    rng, words = np.random.default_rng(3), [f"w{k}" for k in range(12)]
+    pairs = []
+    for _ in range(150):
+        source = rng.choice(["two", *words], 6, replace=False).tolist()
+        pairs.append(
+            (source, [part for word in source for part in (["deux", "fois"] if word == "two" else [f"v{word}"])])
+        )
+    model = Aligner(constraint="none", n_jobs=1).fit(pairs).model_
+    row = model._rows[0][model.stems_.source.find("two")]
+    stay = model.places_[0].factors[:, places.NEAR]
+    assert stay[row] > 2.0
+    assert np.delete(stay, row).max() < 1.2
+    np.testing.assert_array_equal(model.places_[0].factors[0], 1.0)
+
+
+def test_only_the_most_frequent_words_have_jumps_of_their_own(monkeypatch):
+    monkeypatch.setattr(places, "FREQUENT", 2)
+    assert places.rows_of_words(np.array([3, 9, 1, 9])).tolist() == [0, 1, 0, 2, 0]
+    assert places.rows_of_words(np.array([], np.int64)).tolist() == [0]

@@ -27,8 +27,9 @@ def test_posteriors_are_those_of_enumeration(twin, gamma):
     np.testing.assert_allclose(q.log_partition, twin.log_partition(), rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(q.at(np.arange(structure.parts.n_parts)), twin.marginals(), atol=1e-12)
     if twin.jump is not None:
-        jumps, firsts = twin.jumps(weights)
+        jumps, firsts, near = twin.jumps(weights)
         np.testing.assert_allclose(q.places.jumps, jumps, atol=1e-11)
+        np.testing.assert_allclose(q.places.near, near, atol=1e-11)
         np.testing.assert_allclose(q.places.firsts, firsts, atol=1e-11)
     tempered = structure.temper(gamma).infer().log_partition
     sums = [np.logaddexp.reduce(twin.scores(n) / gamma) for n in range(len(twin))]
@@ -195,14 +196,15 @@ def test_extreme_scores_are_done_in_log_space(monkeypatch):
 def test_log_space_gives_the_same_posteriors_and_counts():
     rng = np.random.default_rng(9)
     structure = Twin(
-        [3, 2], [4, 2], rng.random(16), rng.random(6), rng.random(2 * SPAN + 1) + 0.05, rng.random(SPAN + 1) + 0.05
-    ).structure()
+        [3, 2], [4, 2], rng.random(16), rng.random(6), rng.random(2 * SPAN + 1) + 0.05, rng.random(SPAN + 1) + 0.05,
+        factors=np.vstack((np.ones(5), rng.random((2, 5)) + 0.5)), rows=[0, 1, 2, 1, 1],
+    ).structure()  # fmt: skip
     scaled, logs = structure.infer(), structure.new_found()
     align_infer.infer_pairs(np.arange(2), structure.direction, np.ones(2), True, logs)
     in_logs = structure.posterior_of(logs)
     for name in ("link", "null", "log_partition"):
         np.testing.assert_allclose(getattr(in_logs, name), getattr(scaled, name), atol=1e-12)
-    for name in ("jumps", "jump_weight", "firsts", "first_weight", "log_norm"):
+    for name in ("jumps", "jump_weight", "firsts", "first_weight", "near", "near_weight", "log_norm"):
         np.testing.assert_allclose(getattr(in_logs.places, name), getattr(scaled.places, name), atol=1e-11)
 
 
@@ -248,3 +250,10 @@ def test_an_impossible_pair_is_named_and_mistakes_are_told():
         Alignment([2], [1], np.zeros(2), np.zeros(1), jump=np.ones(3), first_place=np.ones(3))
     with pytest.raises(DataError, match="place 2"):
         Alignment([2], [1], np.zeros(2), np.zeros(1)).score([2])
+    hmm = {"jump": np.ones(3), "first_place": np.ones(2)}
+    with pytest.raises(DataError, match=r"odd number of weights, at most 3, but have shape \(1, 2\)"):
+        Alignment([1], [1], np.zeros(1), np.zeros(1), factors=np.ones((1, 2)), **hmm)
+    with pytest.raises(DataError, match="row 0 must be 1"):
+        Alignment([1], [1], np.zeros(1), np.zeros(1), factors=np.full((1, 1), 2.0), **hmm)
+    with pytest.raises(DataError, match="rows must be 1 numbers from 0 to 0"):
+        Alignment([1], [1], np.zeros(1), np.zeros(1), rows=[1], **hmm)

@@ -190,7 +190,7 @@ def test_files_must_have_the_stems_that_their_words_have(tmp_path):
     assert load_model(tmp_path / "m").stems_ is not None
 
 
-def test_words_beat_stems_where_stems_confuse_and_stems_beat_words_where_words_are_rare():
+def test_words_and_stems_together_lose_little_where_stems_confuse():
     """German-like compounds share their beginning; Slavic-like forms of one word are many."""
     rng = np.random.default_rng(0)
     compounds = {f"c{k}": f"vorderbau{chr(97 + k)}" for k in range(12)}
@@ -208,4 +208,4 @@ def test_words_beat_stems_where_stems_confuse_and_stems_beat_words_where_words_a
         for name, settings in {"both": {}, "stems": {"whole_words": False}, "words": {"prefix": None}}.items()
     }
     assert scores["both"] > scores["stems"] + 0.05, scores
-    assert scores["both"] > scores["words"] - 0.02, scores
+    assert scores["words"] - scores["both"] < (scores["words"] - scores["stems"]) / 5, scores

@@ -24,11 +24,14 @@ class Twin:
     first_place: np.ndarray | None = None
     p_null: float = 0.3
     forward: bool = True
+    factors: np.ndarray | None = None
+    rows: np.ndarray | None = None
 
     def structure(self):
         return Alignment(
             self.n_source, self.n_target, self.link, self.null,
-            jump=self.jump, first_place=self.first_place, p_null=self.p_null, forward=self.forward,
+            jump=self.jump, first_place=self.first_place, p_null=self.p_null, factors=self.factors,
+            rows=self.rows, forward=self.forward,
         )  # fmt: skip
 
     def __len__(self):
@@ -64,11 +67,23 @@ class Twin:
                 total += np.log(self.first_place[i] / self.first_place[: n_places + 1].sum())
                 first = i
             else:
-                possible = [self.jump[SPAN + k - anchor] for k in range(n_places + 1)]
-                total += np.log(self.jump[SPAN + i - anchor] / sum(possible))
-                jumps.append(i - anchor)
+                row = self.row(n, anchor)
+                possible = [self.weight(k - anchor, row) for k in range(n_places + 1)]
+                total += np.log(self.weight(i - anchor, row) / sum(possible))
+                jumps.append((i - anchor, row))
             anchor = i
         return total, jumps, first
+
+    def row(self, n, place):
+        """The row of factors of the word at a place of pair n."""
+        places = self.n_source if self.forward else self.n_target
+        return 0 if self.rows is None else int(self.rows[sum(places[:n]) + place])
+
+    def weight(self, d, row):
+        """c(d) r(d), of a word with this row of factors."""
+        near = 0 if self.factors is None else self.factors.shape[1] // 2
+        factor = self.factors[row, near + d] if self.factors is not None and abs(d) <= near else 1.0
+        return self.jump[SPAN + d] * factor
 
     def score(self, n, y):
         return np.append(self.link, self.null)[self.parts_of(n, y)].sum() + self.moves(n, y)[0]
@@ -93,16 +108,20 @@ class Twin:
         return found
 
     def jumps(self, weights):
-        """Expected jumps by width and first places, weighted."""
+        """Expected jumps by width, first places, and short jumps by row of factors, weighted."""
         jumps, firsts = np.zeros(2 * SPAN + 1), np.zeros(SPAN + 1)
+        by_row = np.zeros((1, 1) if self.factors is None else self.factors.shape)
+        near = by_row.shape[1] // 2
         for n in range(len(self)):
             for y, p in zip(self.outputs(n), self.probabilities(n), strict=True):
                 _, widths, first = self.moves(n, y)
-                for d in widths:
+                for d, row in widths:
                     jumps[SPAN + d] += weights[n] * p
+                    if abs(d) <= near:
+                        by_row[row, near + d] += weights[n] * p
                 if first is not None:
                     firsts[first] += weights[n] * p
-        return jumps, firsts
+        return jumps, firsts, by_row
 
 
 @st.composite
@@ -124,4 +143,10 @@ def twins(draw, hmm=None, forward=None, shapes=None, forbidden=True, scale=3.0):
         weight = st.sampled_from([0.05, 0.3, 1.0, 2.0])
         twin.jump = np.array(draw(st.lists(weight, min_size=2 * SPAN + 1, max_size=2 * SPAN + 1)))
         twin.first_place = np.array(draw(st.lists(weight, min_size=SPAN + 1, max_size=SPAN + 1)))
+        if draw(st.booleans()):
+            width, n_places = draw(st.sampled_from([1, 3, 5])), sum(n_source if forward else n_target)
+            rows = st.lists(weight, min_size=width, max_size=width)
+            twin.factors = np.array([[1.0] * width, *draw(st.lists(rows, min_size=1, max_size=2))])
+            some = st.integers(0, len(twin.factors) - 1)
+            twin.rows = np.array(draw(st.lists(some, min_size=n_places, max_size=n_places)), np.int32)
     return twin

@@ -4,6 +4,7 @@
     p(i | a) = (1 − p₀) c(i − a) / Σ_{k=0..I} c(k − a),    p(i | none yet) = (1 − p₀) f(i) / Σ_{k=0..I} f(k)
     p(null) = p₀
 
+c(d) may depend on the word at the anchor: then it stands for c(d) r(d), with factors r of short jumps.
 The anchor is the last place linked to (Vogel et al. 1996; null as in Och & Ney 2003). Without c and f words do not look
 at each other, as in IBM Model 1. A pair with an empty side has one alignment, that of null links alone.
 
@@ -23,11 +24,12 @@ import numpy as np
 from trellis.data.ragged import FloatArray, IntArray, LabelArray, offsets_of, owners, take_rows
 from trellis.engine import Additive
 from trellis.errors import DataError
+from trellis.structures.alignment_moves import WORDS_ALONE, check_rows, hmm_moves, raised, scored
 from trellis.structures.alignment_parts import NULL, AlignmentParts
 from trellis.structures.chain import Chain
-from trellis.structures.kernels import align_infer, align_max, align_work
+from trellis.structures.kernels import align_gather, align_infer, align_max, align_work
 from trellis.structures.kernels.align_infer import Found
-from trellis.structures.kernels.align_work import ALONE, HMM, Direction, Moves, Words
+from trellis.structures.kernels.align_work import HMM, Direction, Moves, Words
 from trellis.structures.polytope import Polytope, side_by_side
 from trellis.structures.results import Argmax
 from trellis.structures.structure import (
@@ -41,10 +43,7 @@ from trellis.structures.structure import (
     refuse_impossible,
 )
 
-_NONE = np.zeros(0)
 _NO_CODES = np.zeros(0, np.int32)
-_NO_TABLE = np.zeros(0, np.float32)
-WORDS_ALONE = Moves(ALONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, 0.5, 1.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -53,6 +52,7 @@ class PlaceCounts(Additive):
 
     jumps : (2 L + 1,) expected jumps by width, at [L + d], the one to the end of a sentence too;  firsts : (L + 1,)
     jump_weight, first_weight : (2 L + 1,), (L + 1,) Σ N / Σ c over the contexts in which it is possible, N their number
+    near : (K, 2 R + 1) expected short jumps by factors;  near_weight : (K, 2 R + 1) Σ N / Σ c
     log_norm : Σ of the expected logs of normalisers, and of p₀ and 1 − p₀
     """
 
@@ -60,6 +60,8 @@ class PlaceCounts(Additive):
     jump_weight: FloatArray
     firsts: FloatArray
     first_weight: FloatArray
+    near: FloatArray
+    near_weight: FloatArray
     log_norm: float
 
 
@@ -93,6 +95,7 @@ class Alignment(Structure):
     link : (n_links,) source word by source word in each pair, null : (n_observed,) log-scores
     jump : (2 L + 1,) weights c(d) at [L + d], L at least the longest sentence;  first_place : (L + 1,) weights f(i);
         without them words do not look at each other, and ``p_null`` has no meaning
+    factors : (K, 2 R + 1) factors r of jumps −R..R, row 0 all ones;  rows : (n_words,) of the words at the places
 
     >>> alone = Alignment([2], [1], np.log([0.75, 0.25]), np.log([0.5]))
     >>> q = alone.infer()
@@ -110,6 +113,8 @@ class Alignment(Structure):
         jump: Any = None,
         first_place: Any = None,
         p_null: float = 0.3,
+        factors: Any = None,
+        rows: Any = None,
         forward: bool = True,
         first: int = 0,
     ) -> None:
@@ -117,9 +122,10 @@ class Alignment(Structure):
         moves = WORDS_ALONE
         if jump is not None:
             longest = int(max(np.max(n_source, initial=0), np.max(n_target, initial=0)))
-            moves = hmm_moves(jump, first_place, p_null, longest=longest)
+            moves = hmm_moves(jump, first_place, p_null, factors, longest=longest)
         link = check_scores("link", link, (parts.n_links,))
-        self._set(parts, _scored(link, check_scores("null", null, (parts.n_observed,))), moves, first)
+        row = check_rows(rows, parts, len(moves.factors))
+        self._set(parts, scored(link, check_scores("null", null, (parts.n_observed,)), row), moves, first)
 
     @classmethod
     def over(cls, parts: AlignmentParts, words: Words, moves: Moves, first: int = 0) -> Alignment:
@@ -145,7 +151,7 @@ class Alignment(Structure):
         if not self._is_table:
             return self.words.link, self.words.null
         link, null = np.zeros(self._parts.n_links), np.zeros(self._parts.n_observed)
-        align_work.write_scores(self.direction, link, null)
+        align_gather.write_scores(self.direction, link, null)
         return link, null
 
     @property
@@ -163,6 +169,8 @@ class Alignment(Structure):
             words = w._replace(cells=w.cells[links], observed=w.observed[observed], other=w.other[other])
         else:
             words = w._replace(link=w.link[links], null=w.null[observed])
+        if len(w.rows):
+            words = words._replace(rows=w.rows[other])
         some = Alignment.over(parts, words, self.moves, self.first)
         some.numbers = numbers_of(numbers, self.first, self.numbers)
         return some
@@ -178,8 +186,7 @@ class Alignment(Structure):
 
     def new_found(self, dtype: type = np.float64) -> Found:
         """Zeros for kernels to write to; dtype : of the marginals."""
-        span = len(self.moves.jump) // 2
-        return align_infer.new_found(self._parts.n_links, self._parts.n_observed, len(self), span, dtype)
+        return align_infer.new_found(self._parts.n_links, self._parts.n_observed, len(self), self.moves, dtype)
 
     def posterior_of(self, out: Found) -> AlignmentPosterior:
         """The posterior that kernels wrote."""
@@ -187,7 +194,7 @@ class Alignment(Structure):
         if self.moves.kind == HMM:
             places = PlaceCounts(
                 out.jumps[::-1] * self.moves.jump + out.ends, np.cumsum(out.jump_weight)[:-1], out.firsts,
-                np.cumsum(out.first_weight)[:-1], float(out.log_norm[0]),
+                np.cumsum(out.first_weight)[:-1], out.near, out.near_weight, float(out.log_norm[0]),
             )  # fmt: skip
         return AlignmentPosterior(out.link, out.null, out.log_partition, places)
 
@@ -213,7 +220,7 @@ class Alignment(Structure):
         if change is None and gamma == 1.0:
             return self
         g = check_gamma(gamma)
-        moves = _raised(self.moves, self.moves.power / g)
+        moves = raised(self.moves, self.moves.power / g)
         if change is None and self._is_table:
             return self._scored(self.words, moves)
         link, null = self.log_scores()
@@ -223,11 +230,11 @@ class Alignment(Structure):
             link, null = link / g, null / g
         if moves.kind != HMM:
             moves = WORDS_ALONE
-        return self._scored(_scored(link, null), moves)
+        return self._scored(scored(link, null, self.words.rows), moves)
 
     def flat(self) -> Alignment:
         link, null = (np.where(scores > -np.inf, 0.0, -np.inf) for scores in self.log_scores())
-        return self._scored(_scored(link, null), WORDS_ALONE)
+        return self._scored(scored(link, null), WORDS_ALONE)
 
     def _scored(self, words: Words, moves: Moves) -> Alignment:
         """The same pairs with other scores."""
@@ -278,6 +285,7 @@ class Alignment(Structure):
             if q.places is None:
                 raise DataError("the expected score of an HMM needs its expected moves, which this posterior has not")
             moves = q.places.jumps @ self.moves.log_jump + q.places.firsts @ np.log(self.moves.first)
+            moves += np.sum(q.places.near * np.log(self.moves.factors))
             total += self.moves.power * (moves + q.places.log_norm)
         return float(total)
 
@@ -305,10 +313,11 @@ class Alignment(Structure):
         if self.moves.kind != HMM or n_places == 0:
             node = np.concatenate((grid, null[:, None]), axis=1)
             return Chain([0, n_obs], node, np.zeros((n_places + 1, n_places + 1)), first=self.first + n)
-        jump, leave, enter, stop = align_work.log_places(n_places, self.moves)
+        places, enter, stop = align_gather.log_places(
+            align_work.shape_of(0, one.parts.pairs, one.parts.forward), one.words.rows, self.moves
+        )
         anchor = np.concatenate((np.arange(n_places), np.arange(n_places + 1)))
-        move = np.concatenate((leave[:, None] + jump[n_places + np.arange(n_places) - np.arange(n_places)[:, None]],
-                               enter[None]))  # fmt: skip
+        move = np.concatenate((places, enter[None]))
         k, p_null = 2 * n_places + 1, self.moves.power * np.log(self.moves.p_null)
         edge = np.full((k, k), -np.inf)
         edge[:, :n_places] = move[anchor]
@@ -359,31 +368,3 @@ class Alignment(Structure):
         words = slice(int(p.observed_offsets[n]), int(p.observed_offsets[n + 1]))
         size = int(np.diff(p.source_offsets[n : n + 2])[0]), int(np.diff(p.target_offsets[n : n + 2])[0])
         return links, words, size
-
-
-def hmm_moves(jump: Any, first_place: Any, p_null: float, *, longest: int, negligible: float = 0.0) -> Moves:
-    """How places follow each other in an HMM; the weights are checked to suffice for sentences of ``longest`` words."""
-    jump, first = np.ascontiguousarray(jump, np.float64), np.ascontiguousarray(first_place, np.float64)
-    if len(jump) % 2 != 1 or len(jump) // 2 < longest or len(first) <= longest:
-        raise DataError(
-            f"for {longest} places, jump needs an odd number of weights, at least {2 * longest + 1}, and first_place "
-            f"at least {longest + 1}, but they have {len(jump)} and {len(first)}"
-        )
-    if not (jump.min() > 0.0 and first.min() > 0.0 and 0.0 < p_null < 1.0):
-        raise DataError("the weights of jumps and of first places must be positive, and p_null between 0 and 1")
-    sums, firsts = (np.concatenate(([0.0], np.cumsum(weights))) for weights in (jump, first))
-    return Moves(HMM, jump, np.log(jump), sums, first, firsts, _NONE, float(p_null), 1.0, negligible)
-
-
-def _raised(moves: Moves, power: float) -> Moves:
-    """The same moves under another power 1/γ. Above 1, paths that look negligible are often revived."""
-    if power == moves.power:
-        return moves
-    jump = np.exp(power * moves.log_jump)
-    return moves._replace(jump=jump, power=power, negligible=moves.negligible if power <= 1.0 else 0.0)
-
-
-def _scored(link: FloatArray, null: FloatArray) -> Words:
-    return Words(
-        link, null, np.zeros((0, 2), np.float32), 0, _NO_CODES, _NO_CODES, _NO_CODES, _NO_TABLE, _NO_TABLE, _NO_TABLE
-    )

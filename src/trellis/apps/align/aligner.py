@@ -116,7 +116,7 @@ class Aligner(SavedEstimator):
         Minimum expected share of the hints that are correct. Hints are given links.
     projection_tol : float, default=0.05
         KKT residual at which the projection of a pair stops.
-    max_evaluations : int, default=3
+    max_evaluations : int, default=2
         Maximum number of dual evaluations per pair in training; decoding has one more.
 
     Attributes
@@ -154,7 +154,7 @@ class Aligner(SavedEstimator):
     priors: Mapping[tuple[str, str], float] | None = None
     reliability: float = 0.9
     projection_tol: float = 0.05
-    max_evaluations: int = 3
+    max_evaluations: int = 2
     n_jobs: int | None = -1
     engine: Any = None
     memory: int | str | None = None

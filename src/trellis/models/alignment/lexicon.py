@@ -177,7 +177,11 @@ def stem_numbers(words: list[str], stems: WordCodes) -> LabelArray:
     return np.array([*(stems[word] for word in words), -1], np.int32)
 
 
-def words_of_one(lexicon: Lexicon, b: SentencePairs) -> tuple[Words, Words]:
+Rows = tuple[LabelArray, LabelArray]
+"""Of the words of both sides, rows of the factors of jumps."""
+
+
+def words_of_one(lexicon: Lexicon, b: SentencePairs, rows: Rows) -> tuple[Words, Words]:
     """Probabilities of the links of both directions, from one table."""
     t, none = lexicon.tables, np.zeros(0)
     entries, cells = lexicon.table.number(b)
@@ -185,12 +189,14 @@ def words_of_one(lexicon: Lexicon, b: SentencePairs) -> tuple[Words, Words]:
     pair = np.zeros((len(entries) + 1, 2), np.float32)
     np.take(t.pair, entries, axis=0, out=pair[:-1])
     return (
-        Words(none, none, pair, 0, cells, b.target, b.source, t.null1, t.unseen1, t.alike1),
-        Words(none, none, pair, 1, cells, b.source, b.target, t.null2, t.unseen2, t.alike2),
+        Words(none, none, pair, 0, cells, b.target, b.source, t.null1, t.unseen1, t.alike1, rows[0]),
+        Words(none, none, pair, 1, cells, b.source, b.target, t.null2, t.unseen2, t.alike2, rows[1]),
     )
 
 
-def words_of_two(words: tuple[Lexicon, SentencePairs], stems: tuple[Lexicon, SentencePairs]) -> tuple[Words, Words]:
+def words_of_two(
+    words: tuple[Lexicon, SentencePairs], stems: tuple[Lexicon, SentencePairs], rows: Rows
+) -> tuple[Words, Words]:
     """The same as geometric means of two tables: an entry for every link, and for every word.
 
     words, stems : each a lexicon and the batch in its codes
@@ -213,6 +219,6 @@ def words_of_two(words: tuple[Lexicon, SentencePairs], stems: tuple[Lexicon, Sen
     cells, none = np.arange(b.n_slots, dtype=np.int32), np.zeros(0)
     sides = [np.arange(len(side), dtype=np.int32) for side in (b.source, b.target)]
     return (
-        Words(none, none, table, 0, cells, sides[1], sides[0], null1, null2, null2),
-        Words(none, none, table, 1, cells, sides[0], sides[1], null2, null1, null1),
+        Words(none, none, table, 0, cells, sides[1], sides[0], null1, null2, null2, rows[0]),
+        Words(none, none, table, 1, cells, sides[0], sides[1], null2, null1, null1, rows[1]),
     )

@@ -26,8 +26,9 @@ from trellis.engine import Engine, Placed, SerialEngine
 from trellis.engine.local import give_back_memory
 from trellis.errors import DataError, check_name
 from trellis.models.alignment.lexicon import Lexicon, stem_numbers, words_of_one, words_of_two
+from trellis.models.alignment.places import NEAR, WINDOW, Places, model1_moves, rows_of_words
 from trellis.models.alignment.sentence_pairs import SentencePairs
-from trellis.models.alignment.statistics import WINDOW, AlignmentStatistics, Places, ShardCounts, model1_moves
+from trellis.models.alignment.statistics import AlignmentStatistics, ShardCounts
 from trellis.models.alignment.translation import ExtraCounts, Tables, alike_cells
 from trellis.models.saving import SavedEstimator
 from trellis.structures import Alignment, Joint, JointParts, JointPosterior
@@ -107,6 +108,8 @@ class AlignmentModel(SavedEstimator):
         "log_prior": ArrayOf(np.float64, (1,)),
         **{f"jump{k}": ArrayOf(np.float64, (2 * WINDOW + 1,), low=1e-12, high=1.0) for k in range(2)},
         **{f"first{k}": ArrayOf(np.float64, (WINDOW + 1,), low=1e-12, high=1.0) for k in range(2)},
+        **{f"factor{k}": ArrayOf(np.float64, (f"factors{k}", 2 * NEAR + 1), low=1e-4, high=1e4) for k in range(2)},
+        **{f"row{k}": ArrayOf(np.int32, (f"coarse{k} + 1",), below=f"factors{k}") for k in range(2)},
     }
     STEM_ARRAYS: ClassVar = {f"stem_{name}": _of_stems(of) for name, of in Lexicon.ARRAYS.items()}
     stems_ = None
@@ -169,6 +172,8 @@ class AlignmentModel(SavedEstimator):
             self._stage, self._stem_rounds = STEMS if stem_rounds else BOTH, stem_rounds
         build = Lexicon.empty if self._stage == STEMS else Lexicon.build
         self.words_ = build(bitext, source, target, *known)
+        source_rows, target_rows = map(rows_of_words, self.lexicons[-1].opposite)
+        self._rows = source_rows, target_rows
         self.reset()
         give_back_memory()
         return bitext, SentencePairs.of(bitext, weights)
@@ -215,12 +220,14 @@ class AlignmentModel(SavedEstimator):
 
     def scores(self, batch: SentencePairs) -> Joint:
         forward, backward = batch.parts.members
+        coded = batch if self.stems_ is None else batch.stems(self._of)
+        rows = self._rows[0][np.maximum(coded.source, -1)], self._rows[1][np.maximum(coded.target, -1)]
         if self.stems_ is None:
-            words = words_of_one(self.words_, batch)
+            words = words_of_one(self.words_, batch, rows)
         elif self._stage != BOTH:
-            words = words_of_one(self.stems_, batch.stems(self._of))
+            words = words_of_one(self.stems_, coded, rows)
         else:
-            words = words_of_two((self.words_, batch), (self.stems_, batch.stems(self._of)))
+            words = words_of_two((self.words_, batch), (self.stems_, coded), rows)
         return Joint(
             *(
                 Alignment.over(part, word, moves, batch.first)  # type: ignore[arg-type]
@@ -289,7 +296,7 @@ class AlignmentModel(SavedEstimator):
         """The mean of the prior."""
         for lexicon in self.lexicons:
             lexicon.reset(self.concentration, self.variational)
-        self.places_ = (Places.initial(), Places.initial())
+        self.places_ = Places.initial(int(self._rows[0].max()) + 1), Places.initial(int(self._rows[1].max()) + 1)
         self._log_prior = 0.0
 
     def randomize(self, rng: np.random.Generator, scale: float = 1.0) -> None:
@@ -307,15 +314,14 @@ class AlignmentModel(SavedEstimator):
             lexicon.is_shared = True
             arrays |= {prefix + name: table for name, table in lexicon.tables._asdict().items()}
         for k, places in enumerate(self.places_):
-            arrays[f"jump{k}"], arrays[f"first{k}"] = places.jump, places.first
+            arrays[f"jump{k}"], arrays[f"first{k}"], arrays[f"factor{k}"] = places.jump, places.first, places.factors
         return arrays
 
     def set_parameters(self, parameters: Mapping[str, FloatArray]) -> None:
         for lexicon, prefix in zip(self.lexicons, PREFIXES, strict=False):
             lexicon.tables = Tables(*(np.asarray(parameters[prefix + name], np.float32) for name in Tables._fields))
             lexicon.is_shared = True
-        first, second = (Places(parameters[f"jump{k}"], parameters[f"first{k}"]) for k in range(2))
-        self.places_ = first, second
+        self.places_ = _places_of(parameters)
         self._log_prior = float(parameters["log_prior"][0])
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -329,15 +335,17 @@ class AlignmentModel(SavedEstimator):
                 lexicon.table.row_offsets,
                 lexicon.table.row_targets,
             )
-        return names, {**rows, **self.parameters()}
+        return names, {**rows, "row0": self._rows[0], "row1": self._rows[1], **self.parameters()}
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self.check()
         sizes = {"sources": len(names["source"]), "targets": len(names["target"])}
+        sizes |= {"coarse0": sizes["sources"], "coarse1": sizes["targets"]}
         expected, stems = dict(self.ARRAYS), [WordCodes(self.prefix) if self._has_both else None for _ in range(2)]
         if stems[0] is not None and stems[1] is not None:
             self._of = stem_numbers(names["source"], stems[0]), stem_numbers(names["target"], stems[1])
             sizes |= {"stem_sources": len(stems[0].names), "stem_targets": len(stems[1].names)}
+            sizes |= {"coarse0": sizes["stem_sources"], "coarse1": sizes["stem_targets"]}
             expected |= self.STEM_ARRAYS
         arrays = check_arrays(expected, arrays, **sizes)
         words = [
@@ -348,8 +356,8 @@ class AlignmentModel(SavedEstimator):
         self.stems_ = None
         if stems[0] is not None and stems[1] is not None:
             self.stems_ = Lexicon.restored(stems[0], stems[1], _of_lexicon(arrays, PREFIXES[1]), self.concentration)
-        first, second = (Places(arrays[f"jump{k}"], arrays[f"first{k}"]) for k in range(2))
-        self.places_, self._log_prior = (first, second), float(arrays["log_prior"][0])
+        self.places_, self._log_prior = _places_of(arrays), float(arrays["log_prior"][0])
+        self._rows = arrays["row0"], arrays["row1"]
 
     def prune(self, factor: float = 1.25, *, least: float = 1.0) -> None:
         """Drop pairs that are hardly likelier than pairs never seen (:meth:`Lexicon.pruned`)."""
@@ -363,7 +371,7 @@ class AlignmentModel(SavedEstimator):
     def trimmed(self) -> AlignmentModel:
         """A pruned model to align with: it knows nothing of extra counts."""
         small = AlignmentModel(**{**self.get_params(deep=False), "priors": None})
-        for name in ("words_", "stems_", "places_", "_log_prior", "_stage", "_of"):
+        for name in ("words_", "stems_", "places_", "_log_prior", "_stage", "_of", "_rows"):
             if hasattr(self, name):
                 setattr(small, name, getattr(self, name))
         small.prune()
@@ -375,6 +383,11 @@ class AlignmentModel(SavedEstimator):
 def _summed(counts: FloatArray, stems: LabelArray) -> FloatArray:
     """Counts of stems, from those of words; stems : (V + 1,) as of :func:`stem_numbers`."""
     return np.bincount(stems[:-1], counts, minlength=int(stems.max(initial=-1)) + 1).astype(np.float64, copy=False)
+
+
+def _places_of(arrays: Mapping[str, NDArray[Any]]) -> tuple[Places, Places]:
+    first, second = (Places(arrays[f"jump{k}"], arrays[f"first{k}"], arrays[f"factor{k}"]) for k in range(2))
+    return first, second
 
 
 def _of_lexicon(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

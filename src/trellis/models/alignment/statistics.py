@@ -2,17 +2,6 @@
 
 A shard hands over the counts of the word pairs it has, which are added to a table of counts one shard after the other:
 a table per shard would be as large as the model.
-
-Jump widths and first positions have an M-step in closed form that never decreases the likelihood.
-
-    p(i | a) = c(i − a) / Σ_{k=0..I} c(k − a),      place I is the end of the sentence     (Vogel et al. 1996)
-    p(i | none yet) = f(i) / Σ_{k=0..I} f(k)
-
-The normaliser depends on the sentence, so expected counts alone do not give the maximum. But log Σ c ≤ its tangent
-at the old c, and with that bound the M-step is  c(d) = n(d) / (Σ_contexts N(context) / Σ_old c),  the sum over
-contexts where d is possible: a minorise-maximise step, under which the objective does not fall. Jumps wider than
-``WINDOW`` share one weight per side. A prior adds Σ_d κ(d) log(c(d)/Σ c) to the objective, with pseudo-counts κ that
-fall with the distance from a jump of one word: in a text of short sentences nothing else speaks against wide jumps.
 """
 
 from __future__ import annotations
@@ -24,13 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.bitext import LONGEST
 from trellis.data.ragged import FloatArray, IntArray, LabelArray
 from trellis.models.alignment.kernels import table as kernel
 from trellis.models.alignment.sentence_pairs import SentencePairs
 from trellis.structures import JointPosterior
-from trellis.structures.alignment import WORDS_ALONE, PlaceCounts, hmm_moves
-from trellis.structures.kernels.align_work import MODEL1, Moves
+from trellis.structures.alignment import PlaceCounts
 
 
 @dataclass
@@ -144,70 +131,3 @@ class ShardCounts:
 
     def __mul__(self, factor: float) -> AlignmentStatistics:
         return self.total() * factor
-
-
-WINDOW = 40
-SMALLEST_SHARE = 1e-8
-"""No weight falls below this share of the largest: powers 1/γ of it must stay numbers."""
-SPAN = LONGEST + 1
-"""Jumps from −SPAN to SPAN have a weight: longer than any sentence, and the same for every text."""
-
-_JUMP_CLASS = np.clip(np.arange(-SPAN, SPAN + 1), -WINDOW, WINDOW) + WINDOW
-_FIRST_CLASS = np.minimum(np.arange(SPAN + 1), WINDOW)
-_JUMP_PRIOR = np.exp(-0.5 * np.minimum(np.abs(np.arange(-WINDOW, WINDOW + 1) - 1), 16))
-_FIRST_PRIOR = np.exp(-0.5 * np.minimum(np.arange(WINDOW + 1), 16))
-
-
-@dataclass(frozen=True)
-class Places:
-    """jump : (2 WINDOW + 1,) weights c by class of jump;  first : (WINDOW + 1,) weights f by class of first place."""
-
-    jump: FloatArray
-    first: FloatArray
-
-    @classmethod
-    def initial(cls) -> Places:
-        """Weights that fall with the distance from a jump of one word."""
-        jump = np.exp(-0.3 * np.minimum(np.abs(np.arange(-WINDOW, WINDOW + 1) - 1), 12))
-        first = np.exp(-0.3 * np.minimum(np.arange(WINDOW + 1), 12))
-        return cls(jump / jump.sum(), first / first.sum())
-
-    def moves(self, p_null: float, negligible: float) -> Moves:
-        """The HMM's moves as kernels read them."""
-        return hmm_moves(
-            self.jump[_JUMP_CLASS], self.first[_FIRST_CLASS], p_null, longest=LONGEST, negligible=negligible
-        )  # fmt: skip
-
-    def updated(self, counts: PlaceCounts, pseudo: float) -> Places:
-        """The M-step; pseudo : Σ κ of jumps, and of first places."""
-        jump_prior, first_prior = (pseudo * prior / prior.sum() for prior in (_JUMP_PRIOR, _FIRST_PRIOR))
-        return Places(
-            _ratio(_JUMP_CLASS, counts.jumps, counts.jump_weight, self.jump, jump_prior),
-            _ratio(_FIRST_CLASS, counts.firsts, counts.first_weight, self.first, first_prior),
-        )
-
-    def log_prior(self, pseudo: float) -> float:
-        """Σ κ log(c / Σ c) over classes of jumps and of first places; ``pseudo`` is Σ κ of either."""
-        total = 0.0
-        for weights, prior in ((self.jump, _JUMP_PRIOR), (self.first, _FIRST_PRIOR)):
-            total += pseudo * float(prior @ np.log(weights / weights.sum())) / float(prior.sum())
-        return total
-
-
-def model1_moves(p_null: float, reach: float) -> Moves:
-    """Places of Model 1: all alike, or with a finite ``reach``, in words, rather near the diagonal."""
-    pull = np.exp((np.arange(SPAN + 1) + 0.5) / reach) if reach < np.inf else WORDS_ALONE.pull
-    return WORDS_ALONE._replace(kind=MODEL1, pull=pull, p_null=p_null)
-
-
-def _ratio(
-    classes: IntArray, counts: FloatArray, weight: FloatArray, old: FloatArray, pseudo: FloatArray
-) -> FloatArray:
-    # Weights are running sums of differences, so that rounding can leave a trace below zero.
-    weight = np.maximum(weight, 0.0)
-    numerator = np.bincount(classes, counts, minlength=len(old)) + pseudo
-    denominator = np.bincount(classes, weight, minlength=len(old)) + pseudo.sum() / old.sum()
-    new: FloatArray = numerator / denominator
-    new = np.maximum(new, SMALLEST_SHARE * new.max())
-    new /= new.sum()
-    return new

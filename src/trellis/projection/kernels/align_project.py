@@ -24,6 +24,7 @@ import numpy as np
 from numba import njit
 
 from trellis.projection.kernels.exponential import exponentiate, logarithms
+from trellis.structures.kernels.align_gather import gather
 from trellis.structures.kernels.align_infer import collect_places, hand_out, hand_out_empty, posteriors
 from trellis.structures.kernels.align_work import (
     ANY,
@@ -31,7 +32,6 @@ from trellis.structures.kernels.align_work import (
     HMM,
     LINK,
     TILTED,
-    gather,
     shape_of,
     whole_vectors,
     work_for,
@@ -98,8 +98,7 @@ def project_pairs(chosen, direction1, direction2, weights, rules, given, toleran
 
     given : (n,) given links, increasing;  logs : None, or True to go over to log space at need
     """
-    first = work_for(direction1.pairs, chosen, True)
-    second = work_for(direction2.pairs, chosen, False)
+    first, second = work_for(direction1, chosen), work_for(direction2, chosen)
     n_links = first.matrices.shape[1] * second.matrices.shape[1] + WHOLE
     links, words = np.zeros((8, n_links)), np.zeros((4, 4, max(first.words.shape[1], second.words.shape[1])))
     marks = np.zeros(n_links, np.bool_)
@@ -118,9 +117,8 @@ def project_pairs(chosen, direction1, direction2, weights, rules, given, toleran
         any_given = mark(given, base, n_source, n_target, marks)
         n_whole = -(-n_source * n_target // WHOLE) * WHOLE
         here = Here(n_source, n_target, n_whole, any_given, rules, marks, links, words)
-        value, z1, z2, residual, evaluations = project(
-            here, tolerance, most_evaluations, moves1, moves2, first, second, logs
-        )
+        sides = (shape1, words1.rows, moves1, first), (shape2, words2.rows, moves2, second)
+        value, z1, z2, residual, evaluations = project(here, tolerance, most_evaluations, sides, logs)
         out.value[s] = value + lost1 + lost2
         if np.isnan(value):
             continue
@@ -361,18 +359,21 @@ def spectral_length(here, length):
 
 
 @njit(nogil=True, cache=True)
-def project(here, tolerance, most_evaluations, moves1, moves2, first, second, logs):
+def project(here, tolerance, most_evaluations, sides, logs):
     """Minimise V from dual variables of 0; the posteriors of the last evaluation are left in the scratch spaces.
+
+    sides : of both directions the shape, rows of factors, moves and scratch space
 
     Returns (V, log Z₁, log Z₂, KKT residual, evaluations); there is one evaluation more than ``most_evaluations`` if
     the last step was too long. V is +∞ if a direction has no possible alignment, and NaN if log space is needed.
     """
+    (shape1, rows1, moves1, first), (shape2, rows2, moves2, second) = sides
     ignore = min(1e-3, tolerance * 0.02)
     start(here)
     value, slope, worst, length, potentials, evaluations = np.inf, 0.0, np.inf, 1.0, EMISSION, 0
     while True:
-        z1 = posteriors(here.n_target, here.n_source, potentials, moves1, logs, first)
-        z2 = posteriors(here.n_source, here.n_target, potentials, moves2, logs, second)
+        z1 = posteriors(shape1, potentials, rows1, moves1, logs, first)
+        z2 = posteriors(shape2, potentials, rows2, moves2, logs, second)
         new_value = z1 + z2 + constant_term(here)
         evaluations += 1
         if evaluations == 1 and (z1 == -np.inf or z2 == -np.inf):

@@ -10,10 +10,9 @@ leaves the place where it is (Och & Ney 2003), so what is carried from word to w
     end       Z = Σ_a α_J(a) stop(a),                     stop(a) = c(I − a) g(a) / (1 − p₀)
     backward  β_t(a) = [ g(a) Σ_i c(i − a) w_t(i) + n_t β_{t+1}(a) ],   w_t(i) = e_t(i) β_{t+1}(i)
 
-Jumps depend on the distance alone, so every product runs over a slice of one short array and no transition matrix
-is ever formed; expected jumps are correlations of α·g and w, multiplied by c once at the end. Anchors whose share
-of the mass is below ``negligible`` are not expanded (0: all are); later words can only revive what this
-drops through another anchor.
+Here c(d) stands for c(d) r(d), with the factors r of short jumps from the word at the anchor. Expected jumps are
+correlations of α·g and w, multiplied by c once at the end. Anchors whose share of the mass is below ``negligible`` are
+not expanded (0: all are); later words can only revive what this drops through another anchor.
 
 Scaled probabilities do not suffice where a path becomes hopeless and is then the only one left, as happens at small γ.
 Such pairs are told by scales below ``SMALLEST_SCALE`` or by β above ``LARGEST_BETA`` and done again in log
@@ -29,13 +28,18 @@ from trellis.structures.kernels.align_work import (
     ALPHA,
     ANY,
     ARRIVING,
+    EXPECTED_NEAR,
+    FACTOR,
     FINAL,
     FIRST,
     FIRST_LINK,
     FOLLOWING,
+    JUMP,
     LEAVE,
     LEAVING,
     LINK,
+    MOVE,
+    MOVE_REVERSED,
     NONE,
     NULL,
     NULL_LINK,
@@ -59,8 +63,9 @@ def forward_backward(n_obs, n_places, potentials, negligible, work):
     OCCUPANCY : (W + 1,) expected number of real links, or the end, that leave from each anchor
     FIRST_LINK : (I,) P(the first real link goes to place i)
     """
-    matrices, places, jumps, words, active = work.matrices, work.places, work.jumps, work.words, work.active
-    width, wide, row, n_jumps = matrices.shape[2], whole_vectors(n_places), places.shape[1], jumps.shape[1]
+    matrices, places, moves, words, active = work.matrices, work.places, work.moves, work.words, work.active
+    width, wide, row = matrices.shape[2], whole_vectors(n_places), places.shape[1]
+    move, move_reversed = MOVE * moves.shape[1] * width, MOVE_REVERSED * moves.shape[1] * width
     size = matrices.shape[1] * width
     emission, link, alpha, arriving = potentials * size, LINK * size, ALPHA * size, ARRIVING * size
     leave, first, following, occupancy = LEAVE * row, FIRST * row, FOLLOWING * row, OCCUPANCY * row
@@ -73,7 +78,7 @@ def forward_backward(n_obs, n_places, potentials, negligible, work):
         for i in range(n_places):
             share = matrices[ALPHA, t, i]
             places[ANY, n_active] = share * places[LEAVE, i]
-            active[n_active] = width - i
+            active[n_active] = move + i * width
             n_active += share > negligible
         z, none, at, sums = words[NULL, t], words[NONE, t], t * width, splat(0.0)
         for i in range(0, wide, 2 * LANES):
@@ -82,8 +87,8 @@ def forward_backward(n_obs, n_places, potentials, negligible, work):
             two = add_scaled(nothing, none, load(places, first + i + LANES))
             for k in range(n_active):
                 share, profile = places[ANY, k], active[k] + i
-                one = add_scaled(one, share, load(jumps, profile))
-                two = add_scaled(two, share, load(jumps, profile + LANES))
+                one = add_scaled(one, share, load(moves, profile))
+                two = add_scaled(two, share, load(moves, profile + LANES))
             store(matrices, link + at + i, one)
             store(matrices, link + at + i + LANES, two)
         for i in range(0, wide, LANES):
@@ -137,15 +142,15 @@ def forward_backward(n_obs, n_places, potentials, negligible, work):
         n_active = 0
         for i in range(n_places):
             places[ANY, n_active] = matrices[ARRIVING, t, i]
-            active[n_active] = n_jumps + width - i
+            active[n_active] = move_reversed + i * width
             n_active += matrices[LINK, t, i] > negligible
         sums = splat(0.0)
         for i in range(0, wide, 2 * LANES):
             one, two = nothing, nothing
             for k in range(n_active):
                 share, profile = places[ANY, k], active[k] + i
-                one = add_scaled(one, share, load(jumps, profile))
-                two = add_scaled(two, share, load(jumps, profile + LANES))
+                one = add_scaled(one, share, load(moves, profile))
+                two = add_scaled(two, share, load(moves, profile + LANES))
             store(places, leaving + i, one)
             store(places, leaving + i + LANES, two)
         for i in range(0, wide, LANES):
@@ -166,13 +171,13 @@ def forward_backward(n_obs, n_places, potentials, negligible, work):
 
 @njit(nogil=True, cache=True)
 def add_jumps(n_obs, n_places, weight, work, jumps_reversed):
-    """jumps_reversed[L + a − i] += weight Σ_t α_t(a) g(a) w_t(i); times c(i − a) these are the expected jumps.
+    """jumps_reversed[L + a − i] += weight Σ_t α_t(a) g(a) r(i − a) w_t(i); times c(i − a) these are the expected jumps.
 
-    jumps_reversed : (2 L + 1,) with slack (see :mod:`lanes`)
+    jumps_reversed : (2 L + 1,) with slack (see :mod:`lanes`). Short jumps by anchor go into EXPECTED_NEAR.
     """
-    matrices, places, middle = work.matrices, work.places, jumps_reversed.shape[0] // 2
-    width = matrices.shape[2]
-    alpha = ALPHA * matrices.shape[1] * width
+    matrices, places, near, middle = work.matrices, work.places, work.near, jumps_reversed.shape[0] // 2
+    width, reach = matrices.shape[2], near.shape[1] // 2
+    alpha, summed = ALPHA * matrices.shape[1] * width, ANY * places.shape[1]
     for i in range(n_places):
         for a in range(0, n_places, LANES):
             sums, other = splat(0.0), splat(0.0)
@@ -185,4 +190,9 @@ def add_jumps(n_obs, n_places, weight, work, jumps_reversed):
                 sums = add_scaled(sums, matrices[ARRIVING, n_obs - 1, i], load(matrices, k))
             k = middle - i + a
             sums = multiply(add(sums, other), load(places, LEAVE * places.shape[1] + a))
+            store(places, summed + a, sums)
             store(jumps_reversed, k, add_scaled(load(jumps_reversed, k), weight, sums))
+        for a in range(max(0, i - reach), min(n_places, i + reach + 1)):
+            k, factor = reach + i - a, near[FACTOR, reach + i - a, a]
+            jumps_reversed[middle - i + a] += weight * places[ANY, a] * (factor - 1.0)
+            near[EXPECTED_NEAR, k, a] = places[ANY, a] * factor * work.jumps[JUMP, width + i - a]

@@ -12,12 +12,14 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from trellis.structures.kernels.align_gather import gather, gather_logs, norm_of_jumps
 from trellis.structures.kernels.align_hmm import add_jumps, forward_backward
 from trellis.structures.kernels.align_log import forward_backward_log
 from trellis.structures.kernels.align_work import (
     ALPHA,
     EMISSION,
     EXPECTED,
+    EXPECTED_NEAR,
     FINAL,
     FIRST_LINK,
     HMM,
@@ -28,8 +30,7 @@ from trellis.structures.kernels.align_work import (
     NULL_LINK,
     OCCUPANCY,
     TILTED,
-    gather,
-    gather_logs,
+    Moves,
     shape_of,
     whole_vectors,
     work_for,
@@ -38,21 +39,24 @@ from trellis.structures.kernels.lanes import LANES, add, add_scaled, load, splat
 
 
 class Found(NamedTuple):
-    """What inference leaves; the last six are of the HMM, and count a pair as often as its weight says."""
+    """What inference leaves; the last eight are of the HMM, and count a pair as often as its weight says."""
 
     link: np.ndarray  # (n_links,)
     null: np.ndarray  # (n_observed,)
     log_partition: np.ndarray  # (n_pairs,) NaN where log space is needed
     jumps: np.ndarray  # (2 L + 1,) with slack: correlations, reversed; times c(d), raised, the expected jumps
     ends: np.ndarray  # (2 L + 1,) expected jumps to the end of the sentence, and those that need no factor
-    jump_weight: np.ndarray  # (2 L + 2,) differences of Σ occupancy / Σ c over the jumps possible there
+    jump_weight: np.ndarray  # (2 L + 2,) differences of Σ occupancy / Σ c r over the jumps possible there
+    near: np.ndarray  # (K, 2 R + 1) expected short jumps by the factors of the word at the anchor
+    near_weight: np.ndarray  # (K, 2 R + 1) Σ occupancy / Σ c r
     firsts: np.ndarray  # (L + 1,) expected first places
     first_weight: np.ndarray  # (L + 2,)
     log_norm: np.ndarray  # (1,) expected Σ log of the normalisers of jumps and first places, and of 1 − p₀ and p₀
 
 
-def new_found(n_links: int, n_observed: int, n_pairs: int, span: int, dtype: type) -> Found:
-    """Zeros for a run of pairs; span : L."""
+def new_found(n_links: int, n_observed: int, n_pairs: int, moves: Moves, dtype: type) -> Found:
+    """Zeros for a run of pairs."""
+    span = len(moves.jump) // 2
     return Found(
         np.zeros(n_links, dtype),
         np.zeros(n_observed, dtype),
@@ -60,6 +64,8 @@ def new_found(n_links: int, n_observed: int, n_pairs: int, span: int, dtype: typ
         with_slack((2 * span + 1,), zeros=True),
         np.zeros(2 * span + 1),
         np.zeros(2 * span + 2),
+        np.zeros(moves.factors.shape),
+        np.zeros(moves.factors.shape),
         np.zeros(span + 1),
         np.zeros(span + 2),
         np.zeros(1),
@@ -70,7 +76,7 @@ def new_found(n_links: int, n_observed: int, n_pairs: int, span: int, dtype: typ
 def infer_pairs(chosen, direction, weights, logs, out):
     """Posteriors of the chosen pairs (n,) into ``out``; logs : None, or True to go over to log space at need."""
     words, moves = direction.words, direction.moves
-    work = work_for(direction.pairs, chosen, direction.forward)
+    work = work_for(direction, chosen)
     for s in chosen:
         shape = shape_of(s, direction.pairs, direction.forward)
         n_obs, n_places = shape.n_obs, shape.n_places
@@ -79,12 +85,12 @@ def infer_pairs(chosen, direction, weights, logs, out):
             continue
         lost = gather(shape, words, moves, work)
         if logs is None:
-            log_z = posteriors(n_obs, n_places, EMISSION, moves, None, work)
+            log_z = posteriors(shape, EMISSION, words.rows, moves, None, work)
         else:
             # Everything anew: logarithms of what has underflowed come too late.
             gather_logs(shape, words, moves, work)
             lost = 0.0
-            log_z = forward_backward_log(n_obs, n_places, work.matrices[TILTED], work.words[NULL], moves, work)
+            log_z = forward_backward_log(shape, work.matrices[TILTED], work.words[NULL], words.rows, moves, work)
         out.log_partition[s] = log_z + lost
         if log_z > -np.inf:
             hand_out(shape, work, out)
@@ -93,8 +99,9 @@ def infer_pairs(chosen, direction, weights, logs, out):
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def posteriors(n_obs, n_places, potentials, moves, logs, work):
+def posteriors(shape, potentials, rows, moves, logs, work):
     """Posteriors of one pair; log Z, or NaN if log space is needed; potentials : EMISSION or TILTED."""
+    n_obs, n_places = shape.n_obs, shape.n_places
     if moves.kind != HMM:
         return posteriors_alone(n_obs, n_places, potentials, work)
     work.words[IN_LOGS, 0] = 0.0
@@ -105,7 +112,7 @@ def posteriors(n_obs, n_places, potentials, moves, logs, work):
         return np.nan
     else:  # the compiler leaves out this branch, and all that it calls, where logs is None
         e, null = np.log(work.matrices[potentials]), np.log(work.words[NULL])
-        return forward_backward_log(n_obs, n_places, e, null, moves, work)
+        return forward_backward_log(shape, e, null, rows, moves, work)
 
 
 @njit(nogil=True, cache=True)
@@ -156,7 +163,8 @@ def hand_out_empty(s, shape, words, out):
 @njit(nogil=True, cache=True)
 def collect_places(n_obs, n_places, moves, weight, work, out):
     """Add the pair's expected jumps, ends and first places, and the weights of the M-step's denominators."""
-    sums, middle, places, width = moves.jump_sums, moves.jump.shape[0] // 2, work.places, work.places.shape[1] - 1
+    middle, places, width, near = moves.jump.shape[0] // 2, work.places, work.places.shape[1] - 1, work.near
+    reach = near.shape[1] // 2
     if work.words[IN_LOGS, 0] > 0.0:
         for d in range(-n_places, n_places + 1):
             out.ends[middle + d] += weight * work.jumps[EXPECTED, width + d]
@@ -167,11 +175,16 @@ def collect_places(n_obs, n_places, moves, weight, work, out):
         n_null += work.words[NULL_LINK, t]
     log_norm = n_null * np.log(moves.p_null) + (n_obs - n_null) * np.log(1.0 - moves.p_null)
     for a in range(n_places):
-        out.ends[middle + n_places - a] += weight * (work.matrices[ALPHA, n_obs, a] * places[FINAL, a])
-        total = sums[middle + n_places - a + 1] - sums[middle - a]
+        end, row = weight * (work.matrices[ALPHA, n_obs, a] * places[FINAL, a]), work.rows[a]
+        out.ends[middle + n_places - a] += end
+        total = norm_of_jumps(a, n_places, row, moves)
         share = weight * (places[OCCUPANCY, a] / total)
         out.jump_weight[middle - a] += share
         out.jump_weight[middle + n_places - a + 1] -= share
+        for d in range(max(-reach, -a), min(reach, n_places - a) + 1):
+            expected = weight * near[EXPECTED_NEAR, reach + d, a] if d < n_places - a else end
+            out.near[row, reach + d] += expected
+            out.near_weight[row, reach + d] += share
         log_norm -= places[OCCUPANCY, a] * np.log(total)
     for i in range(n_places):
         out.firsts[i] += weight * places[FIRST_LINK, i]

@@ -9,9 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from trellis.structures.kernels.align_gather import log_places
 from trellis.structures.kernels.align_work import (
     ALPHA,
     EXPECTED,
+    EXPECTED_NEAR,
     FINAL,
     FIRST_LINK,
     IN_LOGS,
@@ -19,7 +21,6 @@ from trellis.structures.kernels.align_work import (
     NONE,
     NULL_LINK,
     OCCUPANCY,
-    log_places,
 )
 
 
@@ -34,13 +35,14 @@ def log_add(x, y):
 
 
 @njit(nogil=True, cache=True)
-def forward_backward_log(n_obs, n_places, e, null, moves, work):
+def forward_backward_log(shape, e, null, rows, moves, work):
     """As ``align_hmm.forward_backward``, written to the same arrays; −∞ only if there is no possible alignment.
 
     e : (≥ J, ≥ I), null : (≥ J,) log-scores
     """
+    n_obs, n_places = shape.n_obs, shape.n_places
     n_anchors = n_places + 1
-    jump, leave, first, stop = log_places(n_places, moves)
+    move, first, stop = log_places(shape, rows, moves)
     alpha = np.full((n_obs + 1, n_anchors), -np.inf)
     real = np.empty((n_obs, n_places))
     alpha[0, n_places] = 0.0
@@ -48,7 +50,7 @@ def forward_backward_log(n_obs, n_places, e, null, moves, work):
         for i in range(n_places):
             total = alpha[t, n_places] + first[i]
             for a in range(n_places):
-                total = log_add(total, alpha[t, a] + leave[a] + jump[n_places + i - a])
+                total = log_add(total, alpha[t, a] + move[a, i])
             real[t, i] = total + e[t, i]
             alpha[t + 1, i] = log_add(real[t, i], alpha[t, i] + null[t])
         alpha[t + 1, n_places] = alpha[t, n_places] + null[t]
@@ -68,6 +70,8 @@ def forward_backward_log(n_obs, n_places, e, null, moves, work):
     words[NONE, n_obs] = occupancy[n_places]
     places[FIRST_LINK, :n_places] = 0.0
     work.jumps[EXPECTED] = 0.0
+    work.near[EXPECTED_NEAR] = 0.0
+    reach = work.near.shape[1] // 2
     for t in range(n_obs - 1, -1, -1):
         null_mass = 0.0
         for a in range(n_anchors):
@@ -80,10 +84,12 @@ def forward_backward_log(n_obs, n_places, e, null, moves, work):
             if w == -np.inf:
                 continue
             for a in range(n_places):
-                step = leave[a] + jump[n_places + i - a] + w
+                step = move[a, i] + w
                 before[a] = log_add(before[a], step)
                 share = np.exp(alpha[t, a] + step)
                 work.jumps[EXPECTED, width + i - a] += share
+                if abs(i - a) <= reach:
+                    work.near[EXPECTED_NEAR, reach + i - a, a] += share
                 occupancy[a] += share
             before[n_places] = log_add(before[n_places], first[i] + w)
             share = np.exp(alpha[t, n_places] + first[i] + w)

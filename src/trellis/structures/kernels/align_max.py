@@ -6,7 +6,13 @@ import numpy as np
 from numba import njit
 
 from trellis.structures.kernels import align_work
-from trellis.structures.kernels.align_work import HMM, TILTED, gather_logs, log_places, shape_of, work_for
+from trellis.structures.kernels.align_gather import gather_logs, log_places, norm_of_jumps
+from trellis.structures.kernels.align_work import (
+    HMM,
+    TILTED,
+    shape_of,
+    work_for,
+)
 
 NULL = -1
 
@@ -17,7 +23,7 @@ def best_pairs(direction, best, score):
 
     Ties go to the smallest place, and to null before it where words do not look at each other.
     """
-    work = work_for(direction.pairs, np.arange(score.shape[0]), direction.forward)
+    work = work_for(direction, np.arange(score.shape[0]))
     for s in range(score.shape[0]):
         shape = shape_of(s, direction.pairs, direction.forward)
         n_obs, n_places, o = shape.n_obs, shape.n_places, shape.observed
@@ -27,7 +33,7 @@ def best_pairs(direction, best, score):
             continue
         gather_logs(shape, direction.words, direction.moves, work)
         if direction.moves.kind == HMM:
-            score[s] = best_alignment(n_obs, n_places, direction.moves, work, best[o : o + n_obs])
+            score[s] = best_alignment(shape, direction.words.rows, direction.moves, work, best[o : o + n_obs])
         else:
             score[s] = best_alone(n_obs, n_places, work, best[o : o + n_obs])
 
@@ -46,27 +52,25 @@ def best_alone(n_obs, n_places, work, path):
 
 
 @njit(nogil=True, cache=True)
-def best_alignment(n_obs, n_places, moves, work, path):
+def best_alignment(shape, rows, moves, work, path):
     """The best alignment of an HMM from the log-scores in TILTED and NULL; returns its score."""
-    log_jump, log_leave, log_first, log_stop = log_places(n_places, moves)
+    n_obs, n_places = shape.n_obs, shape.n_places
+    log_move, log_first, log_stop = log_places(shape, rows, moves)
     back = np.empty((n_obs, n_places + 1), np.int32)
     delta = np.full(n_places + 1, -np.inf)
-    left = np.empty(n_places)
     best_value = np.empty(n_places)
     best_from = np.empty(n_places, np.int32)
     delta[n_places] = 0.0
     for t in range(n_obs):
         null = work.words[align_work.NULL, t]
         for i in range(n_places):
-            left[i] = delta[i] + log_leave[i]
             best_value[i] = delta[n_places] + log_first[i]
             best_from[i] = n_places
         for a in range(n_places):
-            if left[a] == -np.inf:
+            if delta[a] == -np.inf:
                 continue
-            profile = log_jump[n_places - a : 2 * n_places - a]
             for i in range(n_places):
-                value = left[a] + profile[i]
+                value = delta[a] + log_move[a, i]
                 better = value > best_value[i]
                 best_value[i] = value if better else best_value[i]
                 best_from[i] = a if better else best_from[i]
@@ -94,7 +98,7 @@ def best_alignment(n_obs, n_places, moves, work, path):
 @njit(nogil=True, cache=True)
 def score_pairs(direction, path, score):
     """score (n_pairs,) of given alignments; path : the place of each observed word, −1 for null."""
-    work = work_for(direction.pairs, np.arange(score.shape[0]), direction.forward)
+    work = work_for(direction, np.arange(score.shape[0]))
     for s in range(score.shape[0]):
         shape = shape_of(s, direction.pairs, direction.forward)
         n_obs, n_places, o = shape.n_obs, shape.n_places, shape.observed
@@ -102,9 +106,9 @@ def score_pairs(direction, path, score):
             score[s] = direction.words.null[o : o + n_obs].sum()
             continue
         gather_logs(shape, direction.words, direction.moves, work)
-        log_jump, log_leave, log_first, log_stop = np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(n_places + 1)
+        log_move, log_first, log_stop = np.zeros((1, 1)), np.zeros(1), np.zeros(n_places + 1)
         if direction.moves.kind == HMM:
-            log_jump, log_leave, log_first, log_stop = log_places(n_places, direction.moves)
+            log_move, log_first, log_stop = log_places(shape, direction.words.rows, direction.moves)
         anchor, total = n_places, 0.0
         for t in range(n_obs):
             i = path[o + t]
@@ -113,7 +117,7 @@ def score_pairs(direction, path, score):
                 continue
             total += work.matrices[TILTED, t, i]
             if direction.moves.kind == HMM:
-                total += log_first[i] if anchor == n_places else log_leave[anchor] + log_jump[n_places + i - anchor]
+                total += log_first[i] if anchor == n_places else log_move[anchor, i]
             anchor = i
         score[s] = total + log_stop[anchor]
 
@@ -124,8 +128,8 @@ def add_paths(direction, instance, start, path, share, weights, out):
 
     Its jumps count as often as the weight of the pair says.
     """
-    moves = direction.moves
-    sums, middle = moves.jump_sums, moves.jump.shape[0] // 2
+    moves, rows = direction.moves, direction.words.rows
+    middle, reach = moves.jump.shape[0] // 2, moves.factors.shape[1] // 2
     for k in range(instance.shape[0]):
         s = instance[k]
         shape = shape_of(s, direction.pairs, direction.forward)
@@ -149,7 +153,12 @@ def add_paths(direction, instance, start, path, share, weights, out):
                 out.first_weight[0] += weight / total
                 out.first_weight[n_places + 1] -= weight / total
             else:
-                total = sums[middle + n_places - anchor + 1] - sums[middle - anchor]
+                row = rows[shape.place + anchor] if rows.shape[0] else 0
+                total = norm_of_jumps(anchor, n_places, row, moves)
+                if abs(i - anchor) <= reach:
+                    out.near[row, reach + i - anchor] += weight
+                for d in range(max(-reach, -anchor), min(reach, n_places - anchor) + 1):
+                    out.near_weight[row, reach + d] += weight / total
                 out.ends[middle + i - anchor] += weight
                 out.jump_weight[middle - anchor] += weight / total
                 out.jump_weight[middle + n_places - anchor + 1] -= weight / total
