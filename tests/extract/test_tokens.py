@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.extract.test_cli import run
 from trellis.apps.extract.extractor import Extractor
 from trellis.data.document import Document, fields_of
-from trellis.data.tokens import Tokeniser, tokenise
+from trellis.data.tokens import TOKENISERS, Tokeniser, tokenise
 from trellis.errors import DataError
 from trellis.models import load_model
 
@@ -64,6 +64,8 @@ def test_fields_cover_the_labelled_tokens_and_end_where_labels_change(text, data
         ("Mail ann.lee@flats.example.org, please", ["Mail", "ann.lee@flats.example.org", ",", "please"]),
         ("see https://a.example/b?c=1.", ["see", "https://a.example/b?c=1", "."]),
         ("Moto-oka's ``quoted''", ["Moto-oka's", "`", "`", "quoted", "'", "'"]),
+        ("हिन्दी में 5 m²", ["हिन्दी", "में", "5", "m²"]),
+        ("cafe\u0301, ฉันเป็นนักเรียน", ["cafe\u0301", ",", "ฉันเป็นนักเรียน"]),
         ("", []),
     ],
 )
@@ -73,7 +75,7 @@ def test_tokens_of_plain_text(text, words):
 
 @given(TEXTS, st.sampled_from([r"\d+|[a-z]+", r"a*", r".b", r"\S", r"x|\s+"]))
 def test_a_pattern_of_ones_own_loses_nothing_either(text, pattern):
-    for cut in (Tokeniser("pattern", pattern).cut(text), Tokeniser("whitespace").cut(text)):
+    for cut in (Tokeniser("pattern", pattern).cut(text), *(Tokeniser(kind).cut(text) for kind in TOKENISERS)):
         assert [text[start:end] for start, end in cut.offsets] == list(cut.tokens)
         assert all(a[1] <= b[0] for a, b in pairwise(cut.offsets))
         covered = {at for start, end in cut.offsets for at in range(start, end)}
@@ -100,6 +102,7 @@ def test_tokens_are_cut_as_asked(tmp_path, capfd):
     for arguments, words in (
         ((), ["AB12", ":", "ok", ",", "fine"]),
         (("--by", "whitespace"), ["AB12:ok,", "fine"]),
+        (("--by", "characters"), list("AB12:ok,fine")),
         (("--rules", tmp_path / "rules.toml"), ["AB12:ok,", "fine"]),
         (("--by", "[A-Z]+|[0-9]+"), ["AB", "12", ":ok,", "fine"]),
     ):
@@ -114,3 +117,9 @@ def test_tokens_are_cut_as_asked(tmp_path, capfd):
 def test_a_pattern_that_does_not_end_is_stopped():
     with pytest.raises(DataError, match="takes too long"):
         Tokeniser("pattern", "(a|aa)+$").cut("a" * 60 + "b")
+
+
+def test_characters_are_tokens_with_their_marks():
+    cut = Tokeniser("characters").cut("เป็น 学生\n")
+    assert cut.tokens == ("เ", "ป็", "น", "学", "生")
+    assert Tokeniser("characters").cut("").tokens == ()

@@ -21,18 +21,21 @@ from trellis.data.document import Document
 from trellis.data.files import FilePath, numbered_lines, shown
 from trellis.errors import DataError, check_name, counted, did_you_mean
 
-_TOKEN = re.compile(
-    r"""
-    https?://[^\s<>"')\]]+[^\s<>"')\].,;:]      # an address of the web
-    | (?<![\w.+-])[\w.+-]++@\w[\w-]*(?:\.\w[\w-]*)+   # of mail: tried once per run of its letters, not at each
-    | \d+(?:(?:[.,:/]|--?|[–—])\d+)*\w*         # a number, a range
-    | \w+(?:[-'’/–]\w+)*                        # a word
-    | \S                                        # anything else by itself
+_W = r"\w\p{No}"  # of a word: letters with their marks, digits, ², ½
+_NO_SPACE = r"\s\x1c-\x1f"  # what str.isspace() is true of
+_TOKEN = regex.compile(
+    rf"""
+    https?://[^{_NO_SPACE}<>"')\]]+[^{_NO_SPACE}<>"')\].,;:]      # an address of the web
+    | (?<![{_W}.+-])[{_W}.+-]++@[{_W}][{_W}-]*(?:\.[{_W}][{_W}-]*)+   # of mail: tried once per run of its letters
+    | \d+(?:(?:[.,:/]|--?|[–—])\d+)*[{_W}]*     # a number, a range
+    | [{_W}]+(?:[-'’/–][{_W}]+)*                # a word
+    | [^{_NO_SPACE}]                            # anything else by itself
     """,
-    re.VERBOSE,
+    regex.VERBOSE,
 )
+_CHARACTER = regex.compile(rf"[^{_NO_SPACE}]\p{{M}}*")
 _RUN = re.compile(r"\S+")
-TOKENISERS, PATTERN = ("words", "whitespace"), "pattern"
+TOKENISERS, PATTERN = ("words", "whitespace", "characters"), "pattern"
 """Kinds without and with a pattern of one's own."""
 SECONDS = 1.0
 """For a text and a pattern of one's own."""
@@ -42,7 +45,8 @@ SECONDS = 1.0
 class Tokeniser:
     """A way to cut texts into tokens.
 
-    kind : "words" (above), "whitespace", or "pattern": whatever matches it is a token, and so is what stands between
+    kind : "words" (above), "whitespace", "characters" (each with its combining marks), or "pattern": whatever matches
+        is a token, and so is what stands between
     pattern : a regular expression, of the last kind alone
 
     >>> Tokeniser("whitespace").cut("pp. 62-68").tokens
@@ -81,6 +85,9 @@ class Tokeniser:
     def _offsets(self, text: str) -> Iterator[tuple[int, int]]:
         if self.kind == "words":
             yield from (found.span() for found in _TOKEN.finditer(text))
+            return
+        if self.kind == "characters":
+            yield from (found.span() for found in _CHARACTER.finditer(text))
             return
         at, own = 0, self._compiled
         try:

@@ -23,7 +23,10 @@ def tokens(
     ] = None,
     by: Annotated[
         str | None,
-        name_option("--by", help="How texts are tokenised: `words` (default), `whitespace`, or a regular expression."),
+        name_option(
+            "--by",
+            help="How texts are tokenised: `words` (default), `whitespace`, `characters`, or a regular expression.",
+        ),
     ] = None,
     plain: Annotated[
         bool, flag("--plain", help="Write one text per line, tokens separated by spaces, as input of `align`.")
