@@ -179,3 +179,11 @@ def test_links_that_do_not_fit_the_text_are_named_by_line_and_nothing_is_written
     assert run(*COMMAND, "-o", "table") == 2
     assert said in capfd.readouterr().err
     assert sorted(p.name for p in text.iterdir()) == ["links", "s", "t"]
+
+
+def test_lexical_weights_are_above_0_where_links_of_a_word_add_up_to_1():
+    with PhraseTable(min_weight=0.1) as table:
+        table.add(["a", "b"], ["x", "y"], {(0, 0): 0.9, (0, 1): 0.45, (1, 1): 0.55, (1, 0): 0.1})
+        table.add(["a"], ["x", "y"], {(0, 0): 0.9, (0, 1): 0.3})
+        entries = list(table.entries())
+    assert min(min(entry.lexical_forward, entry.lexical_backward) for entry in entries) > 0.0

@@ -166,7 +166,7 @@ class PhraseTable:
         """Count the phrase pairs of a sentence pair."""
         log_free = _log_free(len(source), len(target), links)
         p = -np.expm1(log_free)
-        self._count_words(source, target, p)
+        self._count_words(source, target, p, log_free)
         found, inside = _boxes(log_free, self.max_length, self.min_weight), np.argwhere(p >= 0.5)
         rows = zip(found.boxes.tolist(), found.weights.tolist(), found.orientations.tolist(), strict=True)
         for (i1, i2, j1, j2), weight, (before, after) in rows:
@@ -179,15 +179,17 @@ class PhraseTable:
         if len(self._counts) >= HELD:
             self._flush()
 
-    def _count_words(self, source: Sequence[str], target: Sequence[str], p: FloatArray) -> None:
+    def _count_words(self, source: Sequence[str], target: Sequence[str], p: FloatArray, log_free: FloatArray) -> None:
         for i, j in np.argwhere(p).tolist():
             self.words[source[i], target[j]] += float(p[i, j])
-        for word, free in zip(source, (1.0 - p.sum(1)).tolist(), strict=True):
-            if free > 0.0:
-                self.words[word, NULL] += free
-        for word, free in zip(target, (1.0 - p.sum(0)).tolist(), strict=True):
-            if free > 0.0:
-                self.words[NULL, word] += free
+        # A word is free with the probability that none of its links is there, so that a word without a link inside a
+        # phrase has a lexical weight above 0.
+        for word, free in zip(source, log_free.sum(axis=1).tolist(), strict=True):
+            if free > CERTAIN:
+                self.words[word, NULL] += float(np.exp(free))
+        for word, free in zip(target, log_free.sum(axis=0).tolist(), strict=True):
+            if free > CERTAIN:
+                self.words[NULL, word] += float(np.exp(free))
 
     def _flush(self) -> None:
         rows = ((*key, *counts) for key, counts in self._counts.items())
