@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -74,3 +76,16 @@ def test_files_and_functions_are_short():
                 lines = (node.end_lineno or 0) - node.lineno + 1
                 long += [f"{name}: {node.name}"] if lines > LONGEST_FUNCTION else []
     assert not long
+
+
+def test_the_page_on_architecture_lists_the_layers_that_are_held():
+    root = Path(__file__).parents[1]
+    contracts = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    held = [re.findall(r"\w+", layer) for layer in contracts[0]["layers"]]
+    page = (root / "docs" / "architecture.md").read_text(encoding="utf-8").partition("## Layers")[2].partition("##")[0]
+    listed = re.findall(r"^    (\w+) ", page, re.MULTILINE)
+    assert sorted(listed) == sorted(name for layer in held for name in layer)
+    level = {name: depth for depth, layer in enumerate(held) for name in layer}
+    assert [level[name] for name in listed] == sorted(level.values())
