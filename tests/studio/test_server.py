@@ -63,7 +63,7 @@ def test_of_many_labels_at_once_none_is_lost(studio, folder):
 
 def waiting(question, wanted):
     """Ask until the answer, which is found behind the page, is there."""
-    for _ in range(150):
+    for _ in range(600):
         found = question()
         if wanted(found):
             return found
