@@ -50,14 +50,14 @@ def test_every_acknowledged_label_outlives_a_kill_at_a_random_moment(folder):
         found = {row["id"]: row["labels"] for row in rows}
         for key, labels in acknowledged.items():  # of the process before
             assert found[key] == labels
-        stop = threading.Event()
+        stop, some = threading.Event(), threading.Event()
 
         asked = {}
 
-        def label(rows=rows, studio=studio, stop=stop, asked=asked):
+        def label(rows=rows, studio=studio, stop=stop, some=some, asked=asked):
             versions = {row["id"]: row["version"] for row in rows}
             while not stop.is_set():
-                row = dice.choice(rows)
+                row = next((one for one in rows if one["id"] not in acknowledged), dice.choice(rows))
                 labels = [dice.choice(["NAME", "YEAR", "O"]) for _ in row["spans"]]
                 given = {"id": row["id"], "labels": labels, "version": versions[row["id"]]}
                 try:
@@ -68,9 +68,11 @@ def test_every_acknowledged_label_outlives_a_kill_at_a_random_moment(folder):
                 assert status == 200
                 versions[row["id"]] = answer["version"]
                 acknowledged[row["id"]] = labels
+                some.set()
 
         thread = threading.Thread(target=label)
         thread.start()
+        assert some.wait(60)
         time.sleep(dice.uniform(0.02, 0.4))
         studio.end(signal.SIGKILL)
         stop.set()
