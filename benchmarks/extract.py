@@ -39,6 +39,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "CoDL (method)": {"method": "codl"},
     "no usual fields": {"usual_fields": False},
     "no back-off": {"back_off": 0.0},
+    "words seen twice are common": {"min_count": 2},
+    "words seen five times are common": {"min_count": 5},
     "the same penalty for every learned rule": {"smoothing": 1e6},
     "learned rules are hard": {"hard": True},
 }
