@@ -82,6 +82,13 @@ def test_a_rule_about_arcs_teaches_what_no_tree_shows(learner):
         assert [h for own in (found.predict(TEXT)[0], found.predict(TEXT)[3]) for h in own] == [2, 3, 0, 0]
 
 
+def test_same_seed_same_parser():
+    one, other, third = (small(max_iter=3, dropout=0.3, random_state=seed).fit(TEXT, HEADS) for seed in (0, 0, 1))
+    for name, array in one.parameters().items():
+        np.testing.assert_array_equal(array, other.parameters()[name])
+    assert any(np.any(array != third.parameters()[name]) for name, array in one.parameters().items())
+
+
 def test_crossing_trees_are_learned_only_where_they_may_be():
     crossing = [[3, 4, 0, 3]]
     text = [[("a", "A"), ("b", "B"), ("c", "C"), ("d", "D")]]
