@@ -67,6 +67,7 @@ class NeuralClassifier(NeuralModel, TabularModel):
     --------
     >>> import torch
     >>> rows = [[0.0, 1.0], [1.0, 1.0], [2.0, 0.0], [3.0, 0.5]]
+    >>> _ = torch.manual_seed(0)
     >>> net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
     >>> model = NeuralClassifier(net, learning_rate=0.1).fit(rows, ["low", "low", "high", "high"])
     >>> model.predict([[0.5, 1.0], [2.5, 0.0]]).tolist()
