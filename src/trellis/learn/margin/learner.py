@@ -132,8 +132,9 @@ class MarginLearner(Learner):
         return model, batch
 
     def _priced(self) -> list[Constraint]:
-        """The constraints, with the penalties that were learned."""
-        return with_penalties(self.constraints, np.array(list(self.penalties_.values())))
+        """The constraints, with the penalties that were learned; one that is set after ``fit`` has its own strength."""
+        rho = [self.penalties_.get(one.name, 0.0) for one in named(self.constraints)]
+        return with_penalties(self.constraints, np.array(rho))
 
     def _refuse_unknown(self, batch: Any) -> None:
         """Examples must have all their labels."""
