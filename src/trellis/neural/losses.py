@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,12 @@ import torch
 from torch import nn
 
 from trellis.constraints import Constraint, Rule, compile_constraints
+from trellis.constraints.compilation import named
 from trellis.data.batch import Batch
+from trellis.data.checks import check_label_lists, check_list, is_list, is_whole
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.errors import DataError
+from trellis.errors import DataError, check_name
 from trellis.models.sequence import check_sentences, label_vocabulary
 from trellis.neural.forms import ChainForm, Form, form_of
 from trellis.neural.functions import as_array, distance
@@ -68,10 +71,13 @@ class StructuredLoss(nn.Module):
         projection_tol: float = 1e-3,
     ) -> None:
         super().__init__()
-        self.form, self.constraints, self.projection_tol = form_of(structure), list(constraints), projection_tol
+        self.form, self.constraints = form_of(structure), named(constraints)
+        tolerance: Any = projection_tol
+        if not isinstance(tolerance, Real) or not float(tolerance) > 0.0:
+            raise DataError(f"projection_tol must be a number above 0, got {tolerance!r:.60}")
+        self.projection_tol = float(tolerance)
         self.label_names = Vocabulary([], kind="label") if labels is None else label_vocabulary(labels)
-        if reduction not in ("mean", "sum"):
-            raise DataError(f"reduction must be 'mean' or 'sum', got {reduction!r}")
+        check_name("reduction", reduction, ("mean", "sum"))
         self.reduction = reduction
 
     def forward(self, scores: Any, X: Any, y: Any = None) -> Any:
@@ -131,6 +137,8 @@ class ChainCRF(nn.Module):
 
     def scores(self, node: Any) -> tuple[Any, Any, Any, Any]:
         """The tensors of a chain, for :class:`StructuredLoss` and :func:`constrained_decode`."""
+        if not isinstance(node, torch.Tensor) or node.ndim != 2:
+            raise DataError(f"node must be a tensor (n_tokens, n_labels), got {node!r:.60}")
         edge, start, stop = (one.to(node.dtype) for one in (self.edge, self.start, self.stop))
         return node, edge, start, stop
 
@@ -145,13 +153,19 @@ class ChainCRF(nn.Module):
 
     def decode(self, node: Any, lengths: Sequence[int]) -> list[list[str]]:
         """The best labels of each sentence."""
-        names, ends = self.label_names.names, np.cumsum([0, *lengths]).tolist()
-        best = [names[k] for k in self._chain(node, lengths).argmax().outputs.tolist()]
-        return [best[low:high] for low, high in pairwise(ends)]
+        names, chain = self.label_names.names, self._chain(node, lengths)
+        best = [names[k] for k in chain.argmax().outputs.tolist()]
+        return [best[low:high] for low, high in pairwise(chain.parts.offsets.tolist())]
 
     def _chain(self, node: Any, lengths: Sequence[int]) -> Any:
-        offsets = np.cumsum([0, *lengths], dtype=np.int64)
-        return ChainForm().structure(offsets, [as_array(one) for one in self.scores(node)])
+        scores = [as_array(one) for one in self.scores(node)]
+        given: Any = lengths.tolist() if isinstance(lengths, np.ndarray | torch.Tensor) else lengths
+        if not is_list(given) or not all(is_whole(n) and n >= 0 for n in given) or sum(given) != len(node):
+            raise DataError(
+                f"lengths must be the numbers of tokens of sentences, {len(node)} in all, got {given!r:.60}"
+            )
+        offsets = np.cumsum([0, *given], dtype=np.int64)
+        return ChainForm().structure(offsets, scores)
 
 
 def constrained_decode(
@@ -199,7 +213,7 @@ def constrained_decode(
     names = Vocabulary([], kind="label") if labels is None else label_vocabulary(labels)
     batch = _batch(X, None, names)
     made = form.structure(batch.offsets, [as_array(one) for one in _tensors(form, scores)])
-    found = decode(made, compile_constraints(list(constraints), batch, names, made.parts), method, beam=beam)
+    found = decode(made, compile_constraints(constraints, batch, names, made.parts), method, beam=beam)
     codes, ends = np.asarray(found.outputs).tolist(), batch.offsets.tolist()
     named = [names[k] for k in codes] if len(names) else codes
     return [named[low:high] for low, high in pairwise(ends)]
@@ -218,13 +232,13 @@ def _batch(X: Any, y: Any, names: Vocabulary) -> Batch:
     """Sentences with their labels, or with heads where labels have no names."""
     sentences = [[str(token) for token in sentence] for sentence in check_sentences(X)]
     if len(names) or y is None:
-        return Batch.from_sentences(sentences, y, label_names=names)
+        return Batch.from_sentences(sentences, check_label_lists(y), label_names=names)
     batch = Batch.from_sentences(sentences)
-    if len(y) != len(sentences):
-        raise DataError(f"expected heads for {len(sentences)} sentences but got {len(y)}")
-    flat = [
-        -1 if head is None else int(head)
-        for own, n in zip(y, batch.lengths.tolist(), strict=True)
-        for head in (own if own is not None else [None] * n)
-    ]
-    return batch.with_labels(np.array(flat, dtype=np.int32))
+    heads = [[None] * len(s) if own is None else own for s, own in zip(sentences, check_list(y, "heads"), strict=False)]
+    sizes = [len(own) for own in heads if is_list(own)]
+    if len(y) != len(heads) or sizes != [*map(len, sentences)]:
+        raise DataError("expected a list with the head of each word, or None, for each sentence")
+    flat = [head for own in heads for head in own]
+    if not all(head is None or is_whole(head) for head in flat):
+        raise DataError("heads must be whole numbers, 0 for the root, or None where unknown")
+    return batch.with_labels(np.array([-1 if head is None else head for head in flat], dtype=np.int32))
