@@ -127,7 +127,9 @@ def test_what_a_dictionary_says_is_added_to_like_spelling_and_can_forbid_it():
 def test_names_that_training_never_saw_are_linked_in_new_text(toy):
     new = [("the red Oslo sees the Bergen Bergen", "la olsO Oslo der Bergen la Bergen")]
     source, target = (line.split() for line in new[0])
-    links = set(Aligner(n_jobs=1).fit(toy[0]).align(new)[0])
+    aligner = Aligner(n_jobs=1).fit(toy[0])
+    aligner.max_evaluations = 5  # few evaluations leave two equal names with two links each
+    links = set(aligner.align(new)[0])
     assert (2, 2) in links
     assert all(source[i] == target[j] for i, j in links if source[i] in ("Oslo", "Bergen"))
     assert len([1 for i, _ in links if source[i] == "Bergen"]) == 2
