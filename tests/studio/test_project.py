@@ -98,8 +98,8 @@ def test_labels_that_nobody_declared_or_of_another_length_are_refused(project):
 def test_a_folder_without_files_is_an_empty_project(tmp_path):
     project = Project(tmp_path)
     assert (project.texts, project.label_names, project.faults) == ([], [], {})
-    assert project.add_texts(["Ann 1999", "", "  ", "Ann 1999", "Bob"]) == 2
-    assert project.add_texts(["Bob", "Cy"]) == 1
+    assert project.add_texts("Ann 1999\n\n  \r\nAnn 1999\nBob") == 2
+    assert project.add_texts("Bob\nCy\n") == 1
     assert (tmp_path / "text.txt").read_text() == "Ann 1999\nBob\nCy\n"
 
 
@@ -123,7 +123,7 @@ def test_rules_that_are_no_toml_are_told_and_labels_stay(project, folder):
 
 def test_the_tokens_are_those_of_the_rules(project):
     project.write_rules('tokens = "whitespace"\n' + RULES, digest(project.rules))
-    project.add_texts(["Ann, 1999"])
+    project.add_texts("Ann, 1999")
     assert project.text(project.ids[-1]).tokens == ("Ann,", "1999")
 
 

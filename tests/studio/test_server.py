@@ -127,6 +127,22 @@ def test_labels_and_texts_begin_a_project(tmp_path):
             studio.post("labels", 422, labels=odd)
 
 
+def test_what_is_added_at_once_is_bounded(studio, folder):
+    before = (folder / "text.txt").read_bytes()
+    many = {"text": "\n" * 29_000_000}
+    assert "more than 400000 lines: add them in parts" in studio.post("add-texts", 422, **many)["error"]
+    assert "at most" in studio.post("add-texts", 422, text="\n".join(map(str, range(200_000))))["error"]
+    for name, largest in (("add-texts", 64_000_000), ("rules", 4_000_000), ("label", 4_000_000)):
+        with socket.create_connection(("127.0.0.1", studio.port)) as own:
+            head = f"POST /{TOKEN}/api/{name} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            own.sendall(f"{head}Content-Length: {largest + 1}\r\n\r\n".encode())
+            answer = b"".join(iter(lambda own=own: own.recv(4096), b""))
+        assert b" 413 " in answer.split(b"\r\n")[0]
+        assert f"more than {largest} bytes".encode() in answer
+    assert (folder / "text.txt").read_bytes() == before
+    assert studio.post("add-texts", text="\r" * 1_000_000 + "\n" * 400_000 + "new")["added"] == 1
+
+
 def test_exports(studio):
     def export(what, form):
         return studio.ask("GET", f"/{TOKEN}/export?what={what}&format={form}")

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 
 import pytest
 
 from tests.hostile.command import run
+from trellis.constraints import read_rules
+from trellis.constraints.rules import files_beside_rules_only
+from trellis.errors import DataError
+from trellis.studio import analysis
 
 LABELS = {0: ("NAME", "NAME", "YEAR"), 2: ("NAME", "O", "YEAR"), 3: ("NAME", "NAME", "YEAR")}
 
@@ -84,13 +90,100 @@ def test_a_model_is_trained_and_shown_with_what_has_changed(labelled, folder, mo
 
 def test_a_failed_training_says_why_and_leaves_nothing(labelled, folder):
     studio = labelled
-    rules = studio.get("rules")
-    odd = rules["text"] + '[[rule]]\nname = "odd"\nif_wrod = "x"\nthen_label = "NAME"\n'
-    studio.post("rules", text=odd, version=rules["version"])
+    (folder / "dev.tsv").write_text("Al\tNOWHERE\n")
     found = trained(studio)
     assert found["state"] == "failed"
-    assert any("unknown key 'if_wrod'" in line for line in found["said"])
+    assert any("NOWHERE" in line for line in found["said"])
     assert not list((folder / "models").iterdir())
+
+
+def with_rule(studio, rule):
+    rules = studio.get("rules")
+    return studio.post("rules", text=f"{rules['text']}\n[[rule]]\n{rule}\n", version=rules["version"])
+
+
+def test_rules_that_cannot_be_read_are_refused_before_a_training(labelled, folder):
+    with_rule(labelled, 'name = "odd"\nif_wrod = "x"\nthen_label = "NAME"')
+    assert "unknown key 'if_wrod'" in labelled.post("train", 422)["error"]
+    assert labelled.get("training")["run"] is None
+    assert not (folder / "models").exists()
+
+
+# files outside the folder
+
+SECRET = "the-secret\tNAME\n"
+WAYS = ("absolute", "../secret.tsv", "inside/../../secret.tsv", "link.tsv", "linked/secret.tsv")
+KEYS = {
+    "dictionary": '[[rule]]\ndictionary = "{}"\n',
+    "targets": '[[rule]]\ntargets = "{}"\npenalty = 2\n',
+    "features": '[features]\nnames = {{ file = "{}" }}\n',
+}
+"""Every key with which rules name a file."""
+
+
+@pytest.fixture
+def outside(folder):
+    """A file outside the folder, and links to it and to its folder."""
+    secret = folder.parent / "secret.tsv"
+    secret.write_text(SECRET)
+    (folder / "inside").mkdir()
+    (folder / "link.tsv").symlink_to(secret)
+    (folder / "linked").symlink_to(folder.parent)
+    return secret
+
+
+@pytest.mark.parametrize("way", [*WAYS, "/etc/passwd"])
+@pytest.mark.parametrize("key", KEYS)
+def test_rules_in_the_studio_read_no_file_outside_the_folder(folder, outside, way, key):
+    name = str(outside) if way == "absolute" else way
+    rules = 'labels = ["NAME", "YEAR", "O"]\n' + KEYS[key].format(name)
+    found = analysis.analyse(rules, str(folder), [])
+    assert f"the rules name the file {name!r}, which is outside their folder" in found.error
+    assert "copy it into the folder" in found.error
+    assert found.error == analysis.fault_of(rules, str(folder))
+
+
+@pytest.mark.parametrize("name", ["names.tsv", "inside/../names.tsv", "inside/names.tsv", "own.tsv", "absolute"])
+def test_rules_in_the_studio_read_files_of_the_folder(folder, outside, name):
+    (folder / "names.tsv").write_text("Ann\tNAME\n")
+    (folder / "inside" / "names.tsv").write_text("Ann\tNAME\n")
+    (folder / "own.tsv").symlink_to(folder / "names.tsv")
+    name = str(folder / "names.tsv") if name == "absolute" else name
+    rules = f'labels = ["NAME"]\n[[rule]]\ndictionary = "{name}"\n[features]\nnames = {{ file = "{name}" }}\n'
+    assert analysis.read(rules, str(folder)).files == {name: "Ann\tNAME"}
+
+
+@pytest.mark.parametrize("name", ["", "\\u0000", "loop.tsv", "x/" * 5000])
+def test_odd_names_of_files_in_rules_are_told(folder, name):
+    (folder / "loop.tsv").symlink_to("loop.tsv")
+    rules = f'labels = ["NAME"]\n[[rule]]\ndictionary = "{name}"\n'
+    assert analysis.fault_of(rules, str(folder))
+
+
+def test_elsewhere_rules_may_name_files_anywhere(folder, outside):
+    (folder / "rules.toml").write_text('labels = ["NAME"]\n[[rule]]\ndictionary = "../secret.tsv"\n')
+    assert len(read_rules(folder / "rules.toml")) == 1
+    with files_beside_rules_only(), pytest.raises(DataError, match="outside their folder"):
+        read_rules(folder / "rules.toml")
+    assert len(read_rules(folder / "rules.toml")) == 1
+
+
+def test_a_request_reads_no_file_outside_the_folder(labelled, folder, outside):
+    with_rule(labelled, 'dictionary = "link.tsv"')
+    said = "the rules name the file 'link.tsv', which is outside their folder"
+    assert said in labelled.post("rules/check", text=labelled.get("rules")["text"])["error"]
+    assert said in labelled.post("train", 422)["error"]
+    assert not (folder / "models").exists()
+
+
+def test_commands_of_a_training_read_no_file_outside_the_folder(folder, outside):
+    """Whatever has become of the rules since the training began."""
+    (folder / "rules.toml").write_text('labels = ["NAME"]\n[[rule]]\ndictionary = "../secret.tsv"\n')
+    words = ["extract", "train", "rules.toml", "-u", "text.txt", "--save", "1.trellis"]
+    command = [sys.executable, "-P", "-m", "trellis.studio.runner"]
+    ran = subprocess.run(command, input=json.dumps(words) + "\n", cwd=folder, capture_output=True, text=True)
+    assert "the rules name the file '../secret.tsv', which is outside their folder" in " ".join(ran.stderr.split())
+    assert not (folder / "1.trellis").exists()
 
 
 def test_a_training_is_cancelled(labelled, folder):

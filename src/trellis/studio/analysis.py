@@ -1,4 +1,4 @@
-"""Where rules apply in texts and are broken, which of them conflict, and rules that a selection suggests.
+"""Where rules apply in texts and are violated, which of them conflict, and rules that a selection suggests.
 
 These run in a process of their own, since they compile constraints: the page stays quick meanwhile. What they take and
 give are plain values.
@@ -11,9 +11,12 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trellis.errors import InfeasibleError, TrellisError
+
+if TYPE_CHECKING:
+    from trellis.constraints import RulesFile
 
 Given = tuple[str, tuple[str, ...], tuple[tuple[int, int], ...], tuple[str | None, ...] | None]
 """Text, words, their places, and labels."""
@@ -26,8 +29,8 @@ class RuleFound:
     """One rule in some texts.
 
     places : where it applies;  texts : numbers of the texts it applies in
-    at : (text, token or None) of the first places;  broken : numbers of the texts whose labels break it
-    tested : at how many places labels test it;  n_broken : at how many of these they break it
+    at : (text, token or None) of the first places;  broken : numbers of the texts whose labels violate it
+    tested : at how many places labels test it;  n_broken : at how many of these they violate it
     """
 
     name: str
@@ -64,14 +67,30 @@ def watch_parent(parent: int) -> None:
     threading.Thread(target=look, daemon=True).start()
 
 
+def read(rules: str, folder: str) -> RulesFile:
+    """Read rules of a project, which may name files of its folder only."""
+    from trellis.constraints.rules import files_beside_rules_only, parse_rules
+
+    with files_beside_rules_only():
+        return parse_rules(rules, os.path.join(folder, "rules.toml"))
+
+
+def fault_of(rules: str, folder: str) -> str | None:
+    """Why rules cannot be read; None if they can."""
+    try:
+        read(rules, folder)
+    except TrellisError as error:
+        return _plain(error, folder)
+    return None
+
+
 def analyse(rules: str, folder: str, given: Sequence[Given], conflicts: bool = True) -> Analysed:
-    """Read rules and look where they apply in texts, and where labels break them."""
+    """Read rules and look where they apply in texts, and where labels violate them."""
     from trellis.apps.extract.rules import label_names
-    from trellis.constraints import parse_rules
     from trellis.data.document import Document
 
     try:
-        parsed = parse_rules(rules, os.path.join(folder, "rules.toml"))
+        parsed = read(rules, folder)
         texts = [Document(words, labels, text=text, offsets=spans) for text, words, spans, labels in given if words]
         numbers = [number for number, one in enumerate(given) if one[1]]
         names = label_names(parsed, texts)

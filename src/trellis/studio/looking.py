@@ -136,6 +136,10 @@ class Looking:
             self._pool = None
             raise RequestError(500, "the process that reads rules has ended; try again") from None
 
+    async def fault(self) -> str | None:
+        """Why the rules of the project cannot be read; None if they can."""
+        return await self.in_worker(analysis.fault_of, self.project.rules, str(self.project.folder))
+
     def close(self) -> None:
         """End the process, whatever it is doing."""
         if self._pool is not None:

@@ -17,7 +17,7 @@ import hashlib
 import json
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -34,6 +34,8 @@ from trellis.errors import DataError, TrellisError, counted
 TEXTS, LABELS, RULES, MODELS = "text.txt", "labels.jsonl", "rules.toml", "models"
 FEW, DEV = "few.tsv", ("dev.jsonl", "dev.tsv")
 MOST_TEXTS = 200_000
+MOST_LINES = 2 * MOST_TEXTS
+"""Lines that are added at once, with repeated and empty ones."""
 LONGEST = 50_000
 """Characters of a text that can be labelled."""
 
@@ -281,10 +283,12 @@ class Project:
         self.files[RULES].seen = (-1,)
         self.refresh()
 
-    def add_texts(self, lines: Iterable[str]) -> int:
-        """Add texts at the end of ``text.txt``; how many were new."""
+    def add_texts(self, text: str) -> int:
+        """Add the lines of a text at the end of ``text.txt``; how many were new."""
+        if text.count("\n") > MOST_LINES:
+            raise DataError(f"there are more than {MOST_LINES} lines: add them in parts")
         self._look_before_writing(TEXTS)
-        new = dict.fromkeys(" ".join(line.split("\r")).strip() for line in lines)
+        new = dict.fromkeys(line.strip() for line in text.replace("\r", " ").split("\n"))
         known = set(self._own_texts)
         more = [line for line in new if line and line not in known]
         if len(known) + len(more) > MOST_TEXTS:

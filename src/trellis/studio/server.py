@@ -38,8 +38,9 @@ FILES = {
     "saving.js": "text/javascript", "main.js": "text/javascript", "icon.svg": "image/svg+xml",
 }  # fmt: skip
 """The files of the page; no other file is ever read by its name."""
-LARGEST = 64_000_000
-"""Bytes of a request: texts that are added."""
+LARGEST = {"add-texts": 64_000_000}
+LARGEST_OTHERS = 4_000_000
+"""Bytes of a request."""
 SECONDS = 60.0
 
 Answer = Callable[[dict[str, Any]], Awaitable[Any]]
@@ -74,7 +75,7 @@ class Studio:
             Route("/{token}/export", self.guarded(self.export)),
             *(Route(f"/{{token}}/api/{name}", self.guarded(partial(self.got, one))) for name, one in gets.items()),
             *(
-                Route(f"/{{token}}/api/{name}", self.guarded(partial(self.posted, one)), methods=["POST"])
+                Route(f"/{{token}}/api/{name}", self.guarded(partial(self.posted, name, one)), methods=["POST"])
                 for name, one in posts.items()
             ),
         ]
@@ -150,8 +151,8 @@ class Studio:
         found = await answer(dict(request.query_params))
         return JSONResponse(found, headers=HEADERS)
 
-    async def posted(self, answer: Answer, request: Request) -> Response:
-        body = await body_of(request, LARGEST, SECONDS)
+    async def posted(self, name: str, answer: Answer, request: Request) -> Response:
+        body = await body_of(request, LARGEST.get(name, LARGEST_OTHERS), SECONDS)
         try:
             given = parse_json(body.decode("utf-8"), "the request")
         except UnicodeDecodeError:
@@ -220,7 +221,7 @@ class Studio:
         return self._row(key) if key in self.project.place else {}
 
     async def add_texts(self, given: dict[str, Any]) -> Any:
-        return {"added": self.project.add_texts(string(given, "text").split("\n"))}
+        return {"added": self.project.add_texts(string(given, "text"))}
 
     # models
 
@@ -230,7 +231,11 @@ class Studio:
                 "model": self.model}  # fmt: skip
 
     async def train(self, given: dict[str, Any]) -> Any:
-        return self.trainer.start(TrainingSettings.of(given)).record()
+        settings = TrainingSettings.of(given)
+        self.project.refresh()
+        if not self.trainer.busy and (fault := await self.looking.fault()) is not None:
+            raise RequestError(422, f"the rules cannot be used: {fault}")
+        return self.trainer.start(settings).record()
 
     async def cancel(self, _: dict[str, Any]) -> Any:
         await self.trainer.cancel()

@@ -10,7 +10,9 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NoReturn
 
 from trellis.data.files import numbered_lines
@@ -115,6 +117,21 @@ def _unquote(token: str) -> str:
     return token[1:-1] if len(token) > 1 and token[0] in "\"'" else token
 
 
+_beside_only = False
+"""Of the process, not of a context: threads that read rules do not escape it."""
+
+
+@contextmanager
+def files_beside_rules_only() -> Iterator[None]:
+    """Refuse files outside the folder of the rules file that names them, in the whole process while this is open."""
+    global _beside_only
+    before, _beside_only = _beside_only, True
+    try:
+        yield
+    finally:
+        _beside_only = before
+
+
 class NamedFiles:
     """Lines of files by the names that rules give them; ``contents`` holds those that were read.
 
@@ -132,6 +149,8 @@ class NamedFiles:
     def lines(self, name: str) -> Iterator[tuple[int, str]]:
         """Numbered lines of a file."""
         if self.given is None:
+            if _beside_only:
+                self._refuse_outside(name)
             self.contents[name] = "\n".join(line for _, line in numbered_lines(self.path(name)))
         elif name in self.given:
             self.contents[name] = self.given[name]
@@ -140,6 +159,18 @@ class NamedFiles:
                 f"the rules refer to the file {name!r}, but the files given with them are {list(self.given)}"
             )
         return enumerate(self.contents[name].split("\n"), 1)
+
+    def _refuse_outside(self, name: str) -> None:
+        """Refuse a file that lies, with links followed, outside the folder."""
+        try:
+            folder, found = os.path.realpath(self.folder), os.path.realpath(self.path(name))
+        except ValueError:  # a zero byte: opening the file says so
+            return
+        if not Path(found).is_relative_to(folder):
+            raise DataError(
+                f"the rules name the file {name!r}, which is outside their folder and is not read here: "
+                "copy it into the folder, and name the copy"
+            )
 
 
 @dataclass(frozen=True)
