@@ -87,7 +87,7 @@ def test_from_texts_to_a_model_and_its_export(opened, tmp_path, monkeypatch):
         page.keyboard.press("s")
         page.wait_for_selector(".suggestion")
         chosen = page.locator(".suggestion", has_text="words like")
-        assert "30 places in 30 of 30 texts; labels break it in 0 of 5" in chosen.inner_text()
+        assert "30 places in 30 of 30 texts; labels violate it in 0 of 5" in chosen.inner_text()
         chosen.locator("summary").click(position={"x": 5, "y": 8})
         assert chosen.locator("mark").first.inner_text() == "1985"
         picture(page, "texts")
@@ -97,7 +97,7 @@ def test_from_texts_to_a_model_and_its_export(opened, tmp_path, monkeypatch):
 
         page.click("nav >> text=Rules")  # its matches
         page.wait_for_selector(".rule .facts li")
-        page.wait_for_selector("text=labels break it in 0 of 5 places")
+        page.wait_for_selector("text=labels violate it in 0 of 5 places")
         page.fill("#toml", page.input_value("#toml").replace("{4}", "{5}"))
         page.wait_for_selector("#tried >> text=0 places in 0 texts")
         page.fill("#toml", page.input_value("#toml") + "if_wrod = 1\n")

@@ -28,7 +28,7 @@ class TextQuery:
 
 @dataclass
 class RuleMatches:
-    """Where rules apply and are broken: rule -> texts, by what was looked at."""
+    """Where rules apply and are violated: rule -> texts, by what was looked at."""
 
     labels: Mapping[str, frozenset[str]] = field(default_factory=dict)
     predictions: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -137,7 +137,7 @@ class Selection:
         }
 
     def broken(self, key: str) -> dict[str, list[str]]:
-        """The rules that the labels of a text break, and those that its prediction breaks."""
+        """The rules that the labels of a text violate, and those that its prediction violates."""
         return {
             name: [rule for rule, texts in table.items() if key in texts]
             for name, table in (("labels", self.found.labels), ("predictions", self.found.predictions))

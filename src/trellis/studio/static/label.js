@@ -326,7 +326,7 @@ function suggester() {
   for (const one of suggestions.rules) {
     const found = one.found;
     const said = found === null ? "" : `${count(found.places, "place")} in ${found.texts} of ${count(suggestions.n, "text")}` +
-      (found.tested ? `; labels break it in ${found.n_broken} of ${found.tested}` : "");
+      (found.tested ? `; labels violate it in ${found.n_broken} of ${found.tested}` : "");
     box.append(el("details", { class: "suggestion" },
       el("summary", {}, one.about, " ", el("span", { class: found?.n_broken ? "bad" : "soft" }, said), " ",
         el("button", { type: "button", class: "add", onclick: (event) => {

@@ -86,11 +86,11 @@ function card(rule, predicted) {
     facts.push(el("li", {}, `applies in ${count(own.places, "place")} of `, link(count(own.texts, "text"), "applies")));
     if (rule.labels?.tested) {
       const bad = rule.labels.broken > 0;
-      facts.push(el("li", { class: bad ? "bad" : "" }, "labels break it in ",
+      facts.push(el("li", { class: bad ? "bad" : "" }, "labels violate it in ",
         bad ? link(`${rule.labels.broken} of ${count(rule.labels.tested, "place")}`, "broken-labels") : `0 of ${count(rule.labels.tested, "place")}`));
     } else facts.push(el("li", { class: "soft" }, "no label tests it yet"));
     if (predicted) {
-      facts.push(el("li", {}, "predictions break it in ", own.broken ? link(count(own.broken, "text"), "broken-predictions") : "no text"));
+      facts.push(el("li", {}, "predictions violate it in ", own.broken ? link(count(own.broken, "text"), "broken-predictions") : "no text"));
     }
   }
   const report = rule.report;
@@ -131,7 +131,7 @@ async function check() {
     const bad = rule.n_broken > 0;
     parts.push(el("details", { class: "suggestion", "data-rule": rule.name },
       el("summary", {}, rule.name, " ", el("span", { class: bad ? "bad" : "soft" }, `${count(rule.places, "place")} in ${count(rule.texts, "text")}`,
-        rule.tested ? `; labels break it in ${rule.n_broken} of ${rule.tested}` : "")),
+        rule.tested ? `; labels violate it in ${rule.n_broken} of ${rule.tested}` : "")),
       el("ul", {}, rule.at.slice(0, 20).map((place) => el("li", {}, el("button", { type: "button", class: "link place", onclick: () => show("id", place.id) },
         place.before, el("mark", {}, place.word), place.after)))),
     ));

@@ -47,7 +47,7 @@ export function fillFilters() {
   const option = (filter, rule, said) => el("option", { value: JSON.stringify([filter, rule]) }, said);
   const counts = project.counts;
   const groups = [
-    ["a rule is broken", "broken"], ["the labels break a rule", "broken-labels"], ["a rule applies", "applies"],
+    ["a rule is violated", "broken"], ["the labels violate a rule", "broken-labels"], ["a rule applies", "applies"],
   ];
   box.replaceChildren(
     ...FILTERS.map(([filter, said]) => option(filter, "", counts[filter] === undefined ? said : `${said} (${counts[filter]})`)),
@@ -118,7 +118,7 @@ function rowOf(text, at) {
   if (text.disagrees) marks.push(["≠", "labels and prediction differ"]);
   if (text.changed) marks.push(["Δ", "changed by the last training"]);
   if (text.broken.labels.length || text.broken.predictions.length) {
-    marks.push(["!", `broken: ${[...new Set([...text.broken.labels, ...text.broken.predictions])].join(", ")}`]);
+    marks.push(["!", `violated: ${[...new Set([...text.broken.labels, ...text.broken.predictions])].join(", ")}`]);
   }
   const doubt = text.doubt === null || text.labels ? null : el("meter", { min: 0, max: 1, value: text.doubt, title: `uncertainty ${text.doubt.toFixed(2)}` });
   return el("div", {
