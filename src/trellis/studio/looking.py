@@ -138,7 +138,8 @@ class Looking:
 
     async def fault(self) -> str | None:
         """Why the rules of the project cannot be read; None if they can."""
-        return await self.in_worker(analysis.fault_of, self.project.rules, str(self.project.folder))
+        fault: str | None = await self.in_worker(analysis.fault_of, self.project.rules, str(self.project.folder))
+        return fault
 
     def close(self) -> None:
         """End the process, whatever it is doing."""
