@@ -18,7 +18,7 @@ import numpy as np
 
 from trellis.data.ragged import FloatArray, IntArray, take_rows
 from trellis.errors import DataError, check_name
-from trellis.structures import Categorical, Chain, Joint, Segments, SpanningTrees, Structure, Trees
+from trellis.structures import Categorical, Chain, Segments, SpanningTrees, Structure, Trees
 from trellis.structures.structure import PosteriorOptions, expect_scores
 
 Arrays = tuple[FloatArray, ...]
@@ -107,15 +107,16 @@ class _Segments(_AllMarginals, Segments):
         return float(weights[self.parts.instance_of(self.every)] @ expected)
 
 
+ALL_MARGINALS: dict[str, type[Structure]] = {"chain": _Chain, "segments": _Segments}
+"""By kind of structure: the class whose posteriors have the marginals of all parts."""
+
+
 def with_all_marginals(scores: Structure) -> Structure:
     """The same scores, whose posteriors have the marginals of all parts."""
-    if isinstance(scores, Chain):
-        scores.__class__ = _Chain
-    elif isinstance(scores, Segments):
-        scores.__class__ = _Segments
-    elif isinstance(scores, Joint):
-        for member in scores.members:
-            with_all_marginals(member)
+    if scores.kind in ALL_MARGINALS:
+        scores.__class__ = ALL_MARGINALS[scores.kind]
+    for member in getattr(scores, "members", ()):
+        with_all_marginals(member)
     return scores
 
 
