@@ -5,8 +5,9 @@ from trellis import apps as apps, constraints as constraints, data as data, engi
 from trellis import learn as learn, metrics as metrics, models as models, projection as projection, report as report
 from trellis import search as search, structures as structures
 from trellis.apps.aggregate.aggregator import Aggregator as Aggregator
+from trellis.apps.aggregate.answers import answers_function as answers_function
 from trellis.apps.aggregate.functions import LabellingFunction as LabellingFunction
-from trellis.apps.aggregate.functions import answers_function as answers_function, apply_functions as apply_functions
+from trellis.apps.aggregate.functions import apply_functions as apply_functions
 from trellis.apps.aggregate.functions import labelling_function as labelling_function, list_function as list_function
 from trellis.apps.aggregate.functions import model_function as model_function, pattern_function as pattern_function
 from trellis.apps.aggregate.majority import majority_vote as majority_vote, span_vote as span_vote

@@ -24,6 +24,7 @@ from trellis import (
     pattern_function,
     vote_summary,
     votes_to_matrix,
+    write_documents,
 )
 from trellis.data.voted_files import read_voted
 from trellis.data.wrench import read_wrench_gold, write_wrench
@@ -84,6 +85,16 @@ def test_whole_texts_have_one_vote():
         apply_functions([late, DRUGS], ["a"])
 
 
+@pytest.mark.parametrize("on", ["tokens", "text"])
+def test_written_votes_are_read_by_the_command_line(on, tmp_path):
+    functions = FUNCTIONS if on == "tokens" else [pattern_function("BAD", "late", on="text")]
+    documents = apply_functions(functions, [*TEXTS, "late again"])
+    write_documents(tmp_path / "votes.jsonl", documents)
+    assert [(d.tokens, d.votes) for d in read_voted(tmp_path / "votes.jsonl")] == [
+        (d.tokens, d.votes) for d in documents
+    ]
+
+
 def test_worker_processes_give_the_same_votes():
     texts = TEXTS * 40
     assert apply_functions(FUNCTIONS, texts, n_jobs=2) == apply_functions(FUNCTIONS, texts)
@@ -111,20 +122,60 @@ def test_answers_of_a_file_and_a_model_vote(tmp_path):
 
 def test_mistakes_name_the_function():
     for function, message in (
-        (LabellingFunction(lambda token: 0.5, "f", "X"), "'f' gives 0.5"),
+        (LabellingFunction(lambda token: 0.5, "f", "X"), "^labelling function 'f', text 0: returned 0.5"),
         (LabellingFunction(lambda token: True, "f"), "name the label"),
         (LabellingFunction(lambda document: [3], "f", "X", "spans"), "a span is"),
-        (LabellingFunction(lambda documents: [()], "f", "X", "documents"), "0 votes on 1 token"),
+        (
+            LabellingFunction(lambda documents: [()], "f", "X", "documents"),
+            "'f', text 0: returned 0 votes",
+        ),
+        (LabellingFunction(lambda documents: 3, "f", "X", "documents"), "^labelling function 'f': returned 3"),
+        (LabellingFunction(lambda document: [(0, 2)], "f", "X", "spans"), "text 0: the span .* does not lie"),
     ):
         with pytest.raises(DataError, match=message):
             apply_functions([function], ["a"])
     with pytest.raises(ZeroDivisionError) as caught:
         apply_functions([LabellingFunction(lambda token: 1 / 0, "broken", "X")], ["a"])
-    assert caught.value.__notes__ == ["(in the labelling function 'broken')"]
+    assert caught.value.__notes__ == ["(in the labelling function 'broken', text 0)"]
     with pytest.raises(DataError, match="the same name"):
         apply_functions([DRUGS, DRUGS], ["a"])
     with pytest.raises(UnknownNameError):
         labelling_function(on="token")(str.isupper)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_mistakes_name_the_text(n_jobs):
+    texts = ["a"] * 70 + ["b"] + ["a"] * 70
+    half = LabellingFunction(lambda token: 0.5 if token == "b" else None, "half")
+    with pytest.raises(DataError, match=r"^labelling function 'half', text 70: returned 0\.5"):
+        apply_functions([DRUGS, half], texts, n_jobs=n_jobs)
+
+    @labelling_function
+    def late(token):
+        if token == "b":
+            raise TimeoutError("no answer")
+
+    with pytest.raises(TimeoutError, match="^no answer") as caught:
+        apply_functions([late], texts, n_jobs=n_jobs)
+    assert "(in the labelling function 'late', text 70)" in caught.value.__notes__
+
+
+@pytest.mark.parametrize("on, answer", [("text", "GOOD"), ("tokens", "B-GOOD"), ("spans", [(0, 1, "GOOD")])])
+def test_a_function_with_a_label_returns_no_other(on, answer):
+    def make(answer):
+        return labelling_function("BAD", on=on, name="f")(lambda _: answer)
+
+    with pytest.raises(DataError, match="text 0: returned '(B-)?GOOD' but votes for 'BAD': return True or False"):
+        apply_functions([make(answer)], ["a"])
+    own = [(0, 1, "BAD")] if on == "spans" else "BAD"
+    assert apply_functions([make(own)], ["a"])[0].votes == {"f": ("BAD" if on == "text" else "B-BAD",)}
+
+
+@pytest.mark.parametrize("text", ["parcel", "a parcel", "a free", "free sample parcel", "parcel free", ""])
+def test_phrases_of_different_lengths_vote_at_the_end_of_a_text(text):
+    [found] = apply_functions([list_function("P", ["free sample", "parcel"], "f")], [text])
+    expected = {"parcel": "B-P", "sample": "I-P"} | ({"free": "B-P"} if "free sample" in text else {})
+    assert found.votes["f"] == tuple(map(expected.get, text.split()))
 
 
 def test_a_decorator_needs_no_parentheses():
@@ -137,7 +188,7 @@ def test_a_decorator_needs_no_parentheses():
 
 def test_minus_one_of_snorkel_is_not_taken_for_true():
     abstains = labelling_function("X")(lambda token: -1)
-    with pytest.raises(DataError, match="gives -1: return a label or None"):
+    with pytest.raises(DataError, match="returned -1: return a label or None"):
         apply_functions([abstains], ["a"])
     assert apply_functions([labelling_function("X", name="f")(lambda token: np.bool_(True))], ["a"])[0].votes["f"]
 
@@ -272,7 +323,7 @@ def test_spans_are_not_rounded_and_may_be_an_array():
 
 def test_a_pattern_that_takes_too_long_is_refused_by_name():
     slow = pattern_function("X", "(a|aa)+$", name="slow")
-    with pytest.raises(DataError, match="'slow' takes too long"):
+    with pytest.raises(DataError, match="'slow', text 0: the regular expression takes too long"):
         apply_functions([slow], ["a" * 60 + "b"])
 
 

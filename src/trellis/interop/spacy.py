@@ -158,11 +158,11 @@ def apply_to_docs(functions: Iterable[Callable[..., Any]], docs: Iterable[Any]) 
             raise DataError(f"the labelling function {one.name!r} labels whole texts: use apply_functions")
         if not isinstance(one, LabellingFunction) and not hasattr(one, "__name__"):
             raise DataError(f"{one!r:.60} is neither a labelling function nor a function of a Doc")
-    for doc in docs:
+    for number, doc in enumerate(docs):
         document, places = from_doc(doc), places_of(doc)
         for one in chosen:
             if isinstance(one, LabellingFunction):
-                [votes] = one.votes([document])
+                [votes] = one.votes([document], number)
                 doc.spans[one.name] = [_span(doc, places, first, last, label) for label, first, last in runs(votes)]
             else:
                 doc.spans[one.__name__] = [_given_span(doc, span) for span in one(doc) or ()]

@@ -12,6 +12,7 @@ import multiprocessing
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
@@ -20,11 +21,9 @@ from typing import Any
 import numpy as np
 import regex
 
-from trellis.data.bio import BEGINS, GOES_ON, everywhere
+from trellis.data.bio import BEGINS, GOES_ON, everywhere, split_bio
 from trellis.data.checks import check_flag, check_list, check_names, is_list, is_whole
 from trellis.data.document import Document, Labels, Span
-from trellis.data.files import FilePath, shown
-from trellis.data.jsonlines import json_lines
 from trellis.data.tokens import SECONDS, WORDS, TextLike, Tokeniser, as_documents, check_text
 from trellis.data.voted import votes_of_spans
 from trellis.engine.progress import Progress
@@ -32,6 +31,7 @@ from trellis.errors import DataError, check_name, counted
 
 ON = ("tokens", "spans", "text", "documents")
 ANSWERS = ("spans", "text")
+SLOW = "the regular expression takes too long: avoid nested repetitions such as (a+)+"
 CHUNK = 64
 """Texts per task of a worker process."""
 
@@ -73,22 +73,21 @@ class LabellingFunction:
         if not isinstance(label, str | None) or label == "":
             raise DataError(f"the label of the labelling function {self.name!r} must be a string, got {self.label!r}")
 
-    def votes(self, documents: Sequence[Document]) -> list[Labels]:
-        """Votes on the tokens of documents; a function on texts gives one vote for a text."""
-        try:
-            if self.on == "documents":
-                return self._on_documents(documents)
-            return [getattr(self, f"_on_{self.on}")(text) for text in documents]
-        except DataError:
-            raise
-        except TimeoutError:
-            raise DataError(
-                f"the regular expression of the labelling function {self.name!r} takes too long on a text: avoid "
-                "nested repetitions such as (a+)+"
-            ) from None
-        except Exception as error:
-            error.add_note(f"(in the labelling function {self.name!r})")
-            raise
+    def votes(self, documents: Sequence[Document], first: int = 0) -> list[Labels]:
+        """Votes on the tokens of documents; a function on texts gives one vote for a text.
+
+        first : number of the first document, for error messages
+        """
+        where = f"labelling function {self.name!r}"
+        each: Iterable[tuple[Any, ...]] = zip(documents, strict=True)
+        if self.on == "documents":
+            with _naming(where):
+                each = zip(documents, self._answers(documents), strict=True)
+        found = []
+        for number, given in enumerate(each, first):
+            with _naming(f"{where}, text {number}"):
+                found.append(getattr(self, f"_on_{self.on}")(*given))
+        return found
 
     def __call__(self, *arguments: Any) -> Any:
         return self.function(*arguments)
@@ -104,10 +103,10 @@ class LabellingFunction:
         spans, given = [], self.function(text)
         is_scalar = isinstance(given, np.ndarray) and not given.ndim
         if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable | None) or is_scalar:
-            raise DataError(f"the labelling function {self.name!r} gives {given!r:.60}: expected a list of spans")
+            raise DataError(f"returned {given!r:.60}: expected a list of spans")
         for found in () if given is None else given:
             first, last, label = self._span(found)
-            spans.append((first, last, str(label or self._named(True))))
+            spans.append((first, last, str(self._named(label or True))))
         return votes_of_spans(len(text), spans)
 
     def _span(self, found: Any) -> tuple[int, int, str | None]:
@@ -116,23 +115,24 @@ class LabellingFunction:
         span = tuple(found) if is_list(found) else ()
         if len(span) not in (2, 3) or not all(map(is_whole, span[:2])) or not all(isinstance(y, str) for y in span[2:]):
             raise DataError(
-                f"the labelling function {self.name!r} gives {found!r:.60}: a span is (first token, end), with a label "
-                "as third entry if the function has none"
+                f"returned {found!r:.60}: a span is (first token, end), with a label as third entry if the function "
+                "has none"
             )
         return int(span[0]), int(span[1]), span[2] if len(span) == 3 else None
 
-    def _on_documents(self, documents: Sequence[Document]) -> list[Labels]:
-        found = self.function(documents)
+    def _answers(self, documents: Sequence[Document]) -> Sequence[Sequence[Any]]:
+        found: Any = self.function(documents)
         if not is_list(found) or len(found) != len(documents) or not all(map(is_list, found)):
             raise DataError(
-                f"the labelling function {self.name!r} must give a list with the votes on the tokens of each of "
-                f"{counted(len(documents), 'document')}, got {found!r:.60}"
+                f"returned {found!r:.60}: expected a list with the votes on the tokens of each of "
+                f"{counted(len(documents), 'document')}"
             )
-        for own, text in zip(found, documents, strict=True):
-            if len(own) != len(text):
-                n, m = counted(len(own), "vote"), counted(len(text), "token")
-                raise DataError(f"the labelling function {self.name!r} gives {n} on {m}")
-        return [tuple(map(self._named, own)) for own in found]
+        return list(found)
+
+    def _on_documents(self, text: Document, own: Sequence[Any]) -> Labels:
+        if len(own) != len(text):
+            raise DataError(f"returned {counted(len(own), 'vote')} on {counted(len(text), 'token')}")
+        return tuple(map(self._named, own))
 
     def _on_text(self, text: Document) -> Labels:
         return (self._named(self.function(text.text)),)
@@ -141,13 +141,30 @@ class LabellingFunction:
         if found is None or found is False:
             return None
         if isinstance(found, str):
+            if self.label not in (None, found, split_bio(found)[1]):
+                raise DataError(
+                    f"returned {found!r} but votes for {self.label!r}: return True or False, or leave the label out of "
+                    "labelling_function(...)"
+                )
             return found
         if self.label is None or not isinstance(found, bool | np.bool_):  # −1 is true, and abstains elsewhere
             raise DataError(
-                f"the labelling function {self.name!r} gives {found!r}: return a label or None, or return True or "
-                "False and name the label: labelling_function(label=...)"
+                f"returned {found!r}: return a label or None, or return True or False and name the label: "
+                "labelling_function(label=...)"
             )
         return self.label if found else None
+
+
+@contextmanager
+def _naming(where: str) -> Iterator[None]:
+    """Errors say which function raised them, and on which text."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from error
+    except Exception as error:
+        error.add_note(f"(in the {where})")
+        raise
 
 
 def _takes_context(function: Callable[..., Any]) -> bool:
@@ -218,13 +235,19 @@ def pattern_function(label: str, pattern: str, name: str | None = None, *, on: s
         raise DataError(f"{pattern!r} is not a valid regular expression: {error}") from None
 
     def spans(text: Document) -> Iterator[tuple[int, int]]:
-        for found in compiled.finditer(text.text, timeout=SECONDS):
-            inside = tokens_within(text, *found.span())
-            if inside is not None:
-                yield inside
+        try:
+            for found in compiled.finditer(text.text, timeout=SECONDS):
+                inside = tokens_within(text, *found.span())
+                if inside is not None:
+                    yield inside
+        except TimeoutError:
+            raise DataError(SLOW) from None
 
     def whole(text: str) -> bool:
-        return compiled.search(text, timeout=SECONDS) is not None
+        try:
+            return compiled.search(text, timeout=SECONDS) is not None
+        except TimeoutError:
+            raise DataError(SLOW) from None
 
     return LabellingFunction(whole if on == "text" else spans, f"{label} pattern" if name is None else name, label, on)
 
@@ -246,7 +269,8 @@ def list_function(
     def spans(text: Document) -> Iterator[tuple[int, int]]:
         tokens, at = [fold(token) for token in text.tokens], 0
         while at < len(tokens):
-            n = next((n for n in range(longest, 0, -1) if tuple(tokens[at : at + n]) in known), 0)
+            ahead = tokens[at : at + longest]
+            n = next((n for n in range(len(ahead), 0, -1) if tuple(ahead[:n]) in known), 0)
             if n:
                 yield at, at + n
             at += n or 1
@@ -273,49 +297,6 @@ def model_function(model: Any, name: str, *, threshold: float = 0.0) -> Labellin
         ]
 
     return LabellingFunction(votes, name, None, "documents")
-
-
-def answers_function(path: FilePath, name: str = "answers", *, on: str = "spans") -> LabellingFunction:
-    """Vote according to a file of answers, such as those of a language model; abstain on texts that are not in it.
-
-    path : JSON lines, {"text": "..", "spans": [..]} with one object for each span, {"label": "..", "start": 0, "end":
-        7} by characters or {"label": "..", "text": ".."} for every place of a string; {"text": "..", "label": ".."}
-        for ``on="text"``; "spans": null is an answer that could not be read
-    """
-    check_name("kind of answers function", on, ANSWERS)
-    known: dict[str, Any] = {}
-    for line, record in json_lines(path):
-        if not isinstance(record, Mapping) or not isinstance(record.get("text"), str):
-            raise DataError("expected an object with the key 'text'", path=shown(path), line=line)
-        key = "label" if on == "text" else next((k for k in ("spans", "fields", "entities") if k in record), None)
-        if key is None or (on != "text" and not isinstance(record[key], list | None)):
-            raise DataError("expected a list in 'spans', or null", path=shown(path), line=line)
-        known[record["text"]] = record.get(key)
-        if on != "text":
-            for span in record[key] or ():
-                if not isinstance(span, Mapping) or not isinstance(span.get("label"), str):
-                    raise DataError(
-                        f"expected a span with a 'label' but found {span!r:.60}", path=shown(path), line=line
-                    )
-
-    def spans(text: Document) -> Iterator[tuple[int, int, str]]:
-        for span in known.get(text.text) or ():
-            for start, end in _places(text.text, span):
-                inside = tokens_within(text, start, end)
-                if inside is not None:
-                    yield *inside, span["label"]
-
-    return LabellingFunction(known.get if on == "text" else spans, name, None, on)
-
-
-def _places(text: str, span: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
-    if isinstance(span.get("start"), int) and isinstance(span.get("end"), int):
-        yield span["start"], span["end"]
-        return
-    phrase, at = str(span.get("text") or ""), 0
-    while phrase and (start := text.find(phrase, at)) >= 0:
-        at = start + len(phrase)
-        yield start, at
 
 
 def tokens_within(text: Document, start: int, end: int) -> tuple[int, int] | None:
@@ -381,16 +362,16 @@ def _voted(
     functions: list[LabellingFunction], chunks: list[list[Document]], n_jobs: int
 ) -> Iterator[list[list[Labels]]]:
     if n_jobs <= 1 or len(chunks) <= 1 or sys.platform == "win32":
-        yield from map(partial(_all_votes, functions), chunks)
+        yield from map(partial(_all_votes, functions), range(0, len(chunks) * CHUNK, CHUNK), chunks)
         return
     _AT_WORK[:] = functions
     with ProcessPoolExecutor(n_jobs, multiprocessing.get_context("fork")) as pool:
-        yield from pool.map(_inherited_votes, chunks)
+        yield from pool.map(_inherited_votes, range(0, len(chunks) * CHUNK, CHUNK), chunks)
 
 
-def _all_votes(functions: Sequence[LabellingFunction], documents: Sequence[Document]) -> list[list[Labels]]:
-    return [function.votes(documents) for function in functions]
+def _all_votes(functions: Sequence[LabellingFunction], first: int, texts: Sequence[Document]) -> list[list[Labels]]:
+    return [function.votes(texts, first) for function in functions]
 
 
-def _inherited_votes(documents: Sequence[Document]) -> list[list[Labels]]:
-    return _all_votes(_AT_WORK, documents)
+def _inherited_votes(first: int, texts: Sequence[Document]) -> list[list[Labels]]:
+    return _all_votes(_AT_WORK, first, texts)
