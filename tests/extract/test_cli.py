@@ -248,6 +248,12 @@ def test_outputs_of_other_texts_are_refused(folder, tmp_path, complaint):
     (tmp_path / "o.tsv").write_text("Ann\tAUTHOR\n")
     err = complaint("evaluate", folder / "gold.tsv", tmp_path / "o.tsv")
     assert "text 1 is not the same in both" in err
+    (tmp_path / "g.jsonl").write_text('{"text": "buy now", "label": "BAD"}\n')
+    (tmp_path / "o.jsonl").write_text('{"tokens": ["buy now"], "labels": ["BAD"]}\n')
+    err = complaint("evaluate", tmp_path / "g.jsonl", tmp_path / "o.jsonl")
+    assert "'buy now' in 2 tokens" in err
+    assert "'buy now' in 1 token (" in err
+    assert 'with a label for a whole text as {"tokens": ["the text"], "labels": ["LABEL"]}' in err
 
 
 def test_gamma_without_uem_is_refused(folder, tmp_path, complaint):

@@ -124,9 +124,10 @@ def read_beside(
     )
     for number, (one, other) in enumerate(zip(truth, found, strict=False)):
         if one.tokens != other.tokens:
+            whole = 'with a label for a whole text as {"tokens": ["the text"], "labels": ["LABEL"]}'
             raise DataError(
                 f"text {number + 1} is not the same in both: {_excerpt(gold, one)} and {_excerpt(output, other)}. "
-                f"Predict from the tokens of {gold} itself"
+                f"Predict from the tokens of {gold} itself{f', {whole}' if 1 in (len(one), len(other)) else ''}"
             )
     if len(truth) != len(found):
         raise DataError(
@@ -137,7 +138,7 @@ def read_beside(
 
 def _excerpt(path: str, text: Document) -> str:
     line = "" if text.line is None else f", line {text.line}"
-    return f"{text.text[:40]!r} ({path}{line})"
+    return f"{text.text[:40]!r} in {counted(len(text), 'token')} ({path}{line})"
 
 
 def no_tokens(text: str, path: str | None, line: int | None) -> Document:
