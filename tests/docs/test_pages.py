@@ -28,6 +28,7 @@ WITH_COMMANDS = [name for name, blocks in BLOCKS.items() if any(commands_of(b) f
 DECIMAL, ANY_DECIMAL = re.compile(r"\d+\\\.\d+"), r"(\\d+\\.\\d+)"
 
 NEEDS = {
+    "aggregation.md": ("sklearn",),
     "neural.md": ("torch",),
     "integrations/spacy.md": ("spacy",),
     "integrations/frames.md": ("pandas", "polars", "pyarrow"),
