@@ -145,6 +145,39 @@ def test_texts_without_labels_stay_without_them(form, tmp_path, capfd):
     assert [text.labels for text in read_labelled(name)] == [None, ("O",), ("NAME", "O")]
 
 
+def test_brackets_leave_out_texts_without_labels(tmp_path, capfd):
+    few, output = tmp_path / "few.tsv", tmp_path / "o.txt"
+    few.write_text("Ann\t_\nran\t_\n\nBob\tO\n\nCy\tNAME\nran\tO\n")
+    assert run("extract", "convert", few, "--to", "brackets", "-o", output) == 0
+    assert "Warning: 1 unlabelled text left out" in capfd.readouterr().err
+    assert [text.labels for text in read_labelled(output)] == [("O",), ("NAME", "O")]
+    few.write_text("Ann\t_\n")
+    assert run("extract", "convert", few, "--to", "brackets", "-o", output, "--force") == 2
+    assert "no text is labelled, and brackets cannot represent unlabelled texts" in capfd.readouterr().err
+    assert "Cy" in output.read_text()
+    with pytest.raises(DataError, match="brackets cannot represent unlabelled texts"):
+        write_annotations(output, [Document(("Ann",))], "brackets")
+
+
+def test_training_warns_of_predictions_that_count_as_labels(tmp_path, capfd):
+    few, model, following = tmp_path / "few.txt", tmp_path / "m", tmp_path / "next.jsonl"
+    few.write_text("[NAME Ann] ran\n[NAME Bob] sat\n")
+    (tmp_path / "rules.toml").write_text('labels = ["NAME", "O"]\n')
+    train = ["extract", "train", tmp_path / "rules.toml", "--save", model, "-l"]
+    assert run(*train, few) == 0
+    assert "predictions" not in capfd.readouterr().err
+    assert run("extract", "suggest", "-m", model, few, "--texts", "2", "-o", following) == 0
+    assert run(*train, following) == 0
+    assert f"{following} has 2 texts written by `trellis extract suggest`" in capfd.readouterr().err
+
+
+def test_the_name_of_a_file_is_not_a_text(tmp_path):
+    for name, reader in (("few.tsv", "read_columns"), ("few.jsonl", "read_documents"), ("few.txt", "read_texts")):
+        (tmp_path / name).write_text("")
+        with pytest.raises(DataError, match=f"read it with [a-z_.]*{reader}\\('.*{name}'\\)"):
+            Extractor('labels = ["NAME", "O"]').fit(str(tmp_path / name))
+
+
 def test_json_is_not_combined_with_another_format(tmp_path, capfd):
     (tmp_path / "few.tsv").write_text("Ann\tNAME\n")
     assert run("extract", "convert", tmp_path / "few.tsv", "--to", "brackets", "--json") == 2

@@ -132,6 +132,11 @@ def _is_labelled(document: Document) -> bool:
     return document.spans is not None or any(label is not None for label in document.labels or ())
 
 
+def is_unlabelled(document: Document) -> bool:
+    """Whether a text has tokens but no labels, which brackets cannot represent: without any, all tokens are "O"."""
+    return len(document) > 0 and not _is_labelled(document)
+
+
 def _spans(document: Document) -> Sequence[Span]:
     return fields_of(document, document.labels or ()) if document.spans is None else document.spans
 
@@ -328,6 +333,8 @@ def write_annotations(path: FilePath, documents: Sequence[Document], format: str
             for k, r in enumerate(document.relations or (), 1)
         ]
     elif format == "brackets":
+        if any(map(is_unlabelled, documents)):
+            raise DataError("brackets cannot represent unlabelled texts: leave them out, or choose another format")
         lines = [to_brackets(document) for document in documents]
     elif format == "label-studio":
         lines = [json.dumps([_to_studio(document) for document in documents], ensure_ascii=False)]

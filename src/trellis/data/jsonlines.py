@@ -73,6 +73,13 @@ def is_json_lines(path: FilePath) -> bool:
     return os.fspath(path).lower().removesuffix(".gz").endswith(ENDINGS)
 
 
+def count_suggested(path: FilePath) -> int:
+    """Number of texts that ``trellis extract suggest`` wrote, whose labels are predictions."""
+    if not is_json_lines(path):
+        return 0
+    return sum(isinstance(one, dict) and {"score", "reasons", "fields"} <= one.keys() for _, one in json_lines(path))
+
+
 def parse_json(text: str, name: str, number: int | None = None) -> Any:
     """The value of a JSON text: of line ``number`` of a file, or of a whole one."""
     try:

@@ -8,6 +8,7 @@ character.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ import regex
 from trellis.data.checks import check_label_lists, check_list, is_list
 from trellis.data.document import Document
 from trellis.data.files import FilePath, numbered_lines, shown
+from trellis.data.jsonlines import is_json_lines
 from trellis.errors import DataError, check_name, counted, did_you_mean
 
 _W = r"\w\p{No}"  # of a word: letters with their marks, digits, ², ½
@@ -217,6 +219,11 @@ def each_document(items: Any, tokeniser: Tokeniser = WORDS) -> Iterator[Document
     """Texts in any of their forms, one after the other."""
     if isinstance(items, Document):
         raise DataError(f"expected a list of texts, got {type(items).__name__}: put it in brackets, [...]")
+    if isinstance(items, str) and os.path.isfile(items):
+        reader = "trellis.read_documents" if is_json_lines(items) else "trellis.data.columns.read_columns"
+        if items.lower().endswith(".txt"):
+            reader = "trellis.data.text_files.read_texts"
+        raise DataError(f"expected a list of texts, got the name of a file: read it with {reader}({items!r})")
     for number, item in enumerate(check_list(items, "texts")):
         if isinstance(item, str):
             yield tokeniser.cut(item)

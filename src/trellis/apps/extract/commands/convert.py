@@ -38,7 +38,7 @@ def convert(
     brat, texts with `[LABEL words]` in brackets, columns and JSON lines. The format is recognised by file name and
     contents.
     """
-    from trellis.data.annotations import brat_text, write_annotations
+    from trellis.data.annotations import brat_text, is_unlabelled, write_annotations
     from trellis.data.columns import write_columns
     from trellis.data.files import shown
     from trellis.data.records import write_documents
@@ -53,6 +53,18 @@ def convert(
     texts = read_labelled(labelled)
     if not any(map(len, texts)):
         raise DataError("there is no text in it", path=shown(labelled))
+    if to is AnnotationFormat.BRACKETS:
+        given, texts = len(texts), [text for text in texts if not is_unlabelled(text)]
+        if not any(map(len, texts)):
+            raise DataError(
+                "no text is labelled, and brackets cannot represent unlabelled texts: choose another format",
+                path=shown(labelled),
+            )
+        if len(texts) < given:
+            typer.echo(
+                f"Warning: {counted(given - len(texts), 'unlabelled text')} left out: brackets cannot represent them",
+                err=True,
+            )
     partly = [text for text in texts if {None} < set(text.labels or ())]
     if partly and to is not AnnotationFormat.COLUMNS:
         typer.echo(

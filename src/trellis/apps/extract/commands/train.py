@@ -90,6 +90,7 @@ def train(
         raise DataError("there is nothing to learn from: give --labelled few.tsv, --unlabelled text.txt, or both")
     columns: dict[str, Any] = {"word_column": word_column, "tokeniser": parsed.tokeniser}
     few = _labelled_texts(labelled or (), label_column=label_column, **columns)
+    _warn_of_predictions(labelled or ())
     warn_of_tokens(few, parsed.tokeniser, rules)
     n_many = 0
 
@@ -140,6 +141,19 @@ def _labelled_texts(paths: Sequence[str], **columns: Any) -> list[Document]:
     if paths and not few:
         raise DataError(f"{', '.join(paths)}: there is no text in it")
     return few
+
+
+def _warn_of_predictions(paths: Sequence[str]) -> None:
+    """Warn of files with predictions, which count as labels."""
+    from trellis.data.jsonlines import count_suggested
+
+    for path in paths:
+        if n := count_suggested(path):
+            typer.echo(
+                f"Warning: {path} has {counted(n, 'text')} written by `trellis extract suggest`: their labels are "
+                "predictions, unless you have corrected them",
+                err=True,
+            )
 
 
 def _tell_of_rules(rules: RulesFile, few: list[Document], names: Vocabulary, quiet: bool) -> None:
