@@ -174,7 +174,7 @@ def test_save_replaces_models_and_nothing_else(command, folder, capfd):
 def test_labels_that_exist_are_replaced_by_force_alone(command, name, folder, capfd):
     (folder / name).write_text("Ann\tNAME\n")
     assert run(*line(command, "--output", name)) == 2
-    assert f"{name} already exists, and labels written into it would be lost" in capfd.readouterr().err
+    assert f"{name} already exists, and it may contain corrected labels" in capfd.readouterr().err
     assert (folder / name).read_text() == "Ann\tNAME\n"
     assert run(*line(command, "--output", name), "--force") == 0
     assert (folder / name).read_text() != "Ann\tNAME\n"

@@ -183,7 +183,7 @@ def test_labelled_tokens_that_the_rules_would_cut_otherwise_are_warned_of(comman
         return capfd.readouterr().err
 
     told = warned("plain.toml", "comma.tsv")
-    assert "6 of 6 tokens differ from how plain.toml cuts raw text" in told
+    assert "6 of 6 tokens differ from how plain.toml tokenises raw text" in told
     assert "'Aggarwal,' (comma.tsv, line 1) would be 'Aggarwal' ','" in told
     assert LINE in told
     assert "differ" not in warned("whitespace.toml", "comma.tsv")

@@ -62,7 +62,7 @@ SENTENCES: list[tuple[Any, str]] = [
     (length("A", at_most=1), "In every sentence each A segment has at most 1 token, as a hard constraint."),
     (
         each_label(lambda L: length(L, at_least=2, at_most=2), but="O"),
-        "For every label L but O, in every sentence each L segment has exactly 2 tokens, as a hard constraint.",
+        "For every label L except O, in every sentence each L segment has exactly 2 tokens, as a hard constraint.",
     ),
     (
         word.isin("pp.", "pages").implies(label("PAGES")).learned(),

@@ -118,7 +118,7 @@ def test_tokens_outside_of_fields_are_no_field(head: str) -> None:
     (rule,) = parse_rules(f"{head}[[rule]]\nappears_at_most = 1")
     assert rule.code() == "each_label(lambda L: starts(L) <= 1, but=['O'])"
     assert read_constraint(rule.code()).describe() == rule.describe()
-    assert rule.describe().startswith("For every label L but O, in every sentence")
+    assert rule.describe().startswith("For every label L except O, in every sentence")
     labels = Vocabulary(["A", "B", "O"], kind="label")
     rows = compile_over_chains([rule], Batch.from_sentences([["x"] * 5]), labels)
     excess = [rows.excess(rows.evaluate(labels.encode(list(y)))).max(initial=0) for y in ("OAOBO", "OAOAO")]

@@ -64,7 +64,7 @@ def test_both_commands_print_what_they_find(tmp_path, capfd):
     assert run("extract", "check", tmp_path / "rules.toml", tmp_path / "gold.tsv") == 0
     assert "Never applies: one year, editors" in capfd.readouterr().out
     assert run("extract", "errors", tmp_path / "gold.tsv", tmp_path / "out.tsv") == 0
-    assert capfd.readouterr().out == "NAME taken for YEAR: 1 tokens in 1 places\n  line 1  [Ann] 1999\n"
+    assert capfd.readouterr().out == "NAME taken for YEAR: 1 token in 1 place\n  line 1  [Ann] 1999\n"
     assert run("extract", "errors", tmp_path / "gold.tsv", tmp_path / "gold.tsv") == 0
     assert capfd.readouterr().out == "no difference\n"
     assert run("extract", "errors", tmp_path / "gold.tsv", tmp_path / "out.tsv", "--json", "--examples", 0) == 0

@@ -182,7 +182,9 @@ def test_texts_without_tokens_have_no_fields(trained):
 
 
 def test_without_labels_rules_that_are_learned_say_what_to_do():
-    with pytest.raises(DataError, match="no fully labelled instances.*give some labels, set the penalties"):
+    with pytest.raises(
+        DataError, match="no labelled text: the penalties of .* cannot be learned. Label some texts, set penalty ="
+    ):
         HMMExtractor(rules_of("citations")).fit([], unlabelled=bare(citations(5, 1)))
 
 

@@ -81,7 +81,7 @@ def check_files(
             )
         if option in labels and not force and os.path.isfile(path):
             raise DataError(
-                f"{path} already exists, and labels written into it would be lost: choose another name, or use --force"
+                f"{path} already exists, and it may contain corrected labels: choose another name, or use --force"
             )
 
 

@@ -53,7 +53,7 @@ class EachLabel(Constraint):
 
     def statement(self) -> str:
         which = f" among {', '.join(self.labels)}" if self.labels else ""
-        which += f" but {' and '.join(self.but)}" if self.but else ""
+        which += f" except {' and '.join(self.but)}" if self.but else ""
         return f"for every label L{which}, {self.of('L').statement()}"
 
     def _each(self, context: Context) -> list[Constraint]:

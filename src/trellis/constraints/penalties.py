@@ -190,8 +190,8 @@ def learn_penalties(
         names = [repr(name) for name, learn in zip(rows.names, to_learn, strict=True) if learn]
         more = "" if len(names) <= 3 else f" and {len(names) - 3} more"
         raise DataError(
-            f"there are no fully labelled instances to learn the strength of {', '.join(names[:3])}{more} from: give "
-            "some labels, set the penalties of these rules, or make all rules hard (hard=True, --hard)"
+            f"no labelled text: the {'penalty' if len(names) == 1 else 'penalties'} of {', '.join(names[:3])}{more} "
+            "cannot be learned. Label some texts, set penalty = in the rules, or use hard=True (--hard)"
         )
     places, broken = count_tests(constraints, labelled, labels, parts)
     rho = np.full(len(places), INFINITE) if hard else penalty_of(places, broken, smoothing)

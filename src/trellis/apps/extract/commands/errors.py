@@ -12,6 +12,7 @@ from trellis.cli.checks import check_files
 from trellis.cli.console import print_lines, visible
 from trellis.cli.options import Examples, Json, LabelColumn, Output, WordColumn, wants_json
 from trellis.data.document import excerpt
+from trellis.errors import counted
 
 if TYPE_CHECKING:
     from trellis.apps.extract.field_errors import Confusion, Mistake
@@ -48,7 +49,7 @@ def _lines(wrong: list[Confusion], truth: list[Document], examples: int) -> Iter
         yield "no difference"
     for one in wrong:
         tokens, places = len(one.mistakes), one.tokens
-        yield visible(f"{one.gold} taken for {one.found}: {places} tokens in {tokens} places")
+        yield visible(f"{one.gold} taken for {one.found}: {counted(places, 'token')} in {counted(tokens, 'place')}")
         for mistake in one.mistakes[:examples]:
             yield visible(
                 f"  {_place(truth[mistake.text], mistake)}  {excerpt(truth[mistake.text], mistake.first, mistake.last)}"

@@ -26,10 +26,12 @@ def warn_of_tokens(texts: Iterable[Document], tokeniser: Tokeniser, rules: str) 
     if found is None:
         return
     if found.instead is None:
-        remedy = f"Label tokens that `trellis extract tokens --rules {rules}` cuts, or give a token_pattern in {rules}"
+        remedy = (
+            f"Label tokens that `trellis extract tokens --rules {rules}` writes, or give a token_pattern in {rules}"
+        )
     else:
         remedy = f'Add this line at the top of {rules}: tokens = "{found.instead}"'
-    _warn(f"{_said(found)} from how {rules} cuts raw text: {_example(found)}. {remedy}")
+    _warn(f"{_said(found)} from how {rules} tokenises raw text: {_example(found)}. {remedy}")
 
 
 class PredictedTokens:
