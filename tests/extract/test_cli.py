@@ -214,7 +214,7 @@ def test_a_labelled_file_without_labels_is_answered_with_the_format(folder, tmp_
     (tmp_path / "few.tsv").write_text("Ann AUTHOR\nLee AUTHOR\n")
     err = complaint("train", folder / "rules.toml", "-l", tmp_path / "few.tsv", "--save", tmp_path / "m")
     assert "expected the token in column 1 and its label in column 2 but found 1 column" in err
-    assert "are they tabs?" in err
+    assert "the line contains spaces: should they be tabs?" in err
     err = complaint("train", folder / "rules.toml", "-l", folder / "text.txt", "--save", tmp_path / "m")
     assert "trellis extract tokens" in err
 
@@ -223,8 +223,8 @@ def test_no_labelled_file_at_all_is_answered_with_the_ways_on(folder, tmp_path, 
     err = complaint("train", folder / "rules.toml", "--save", tmp_path / "m")
     assert "--labelled few.tsv, --unlabelled text.txt" in err
     err = complaint("train", folder / "rules.toml", "-u", folder / "text.txt", "--save", tmp_path / "m")
-    assert "no fully labelled" in err
-    assert "set the penalties" in err
+    assert "no labelled text: the penalt" in err
+    assert "cannot be learned. Label some texts, set penalty =" in err
     (tmp_path / "r.toml").write_text('[[rule]]\nname = "a"\nif_word = "x"\nthen_label = "A"\n')
     err = complaint("train", tmp_path / "r.toml", "-u", folder / "text.txt", "--save", tmp_path / "m")
     assert "the labels are not known" in err

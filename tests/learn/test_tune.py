@@ -174,7 +174,7 @@ def test_weights_are_split_as_their_instances_are() -> None:
     X, y = tagged_sentences(20)
     ones = tune(learner([]), X, y, gammas=[1.0], halves=True, sample_weight=iter([1.0] * 20))
     assert ones.best.score == tune(learner([]), X, y, gammas=[1.0], halves=True).best.score
-    with pytest.raises(DataError, match="no fully labelled|no instance|nothing"):
+    with pytest.raises(DataError, match="no labelled text|no instance|nothing"):
         tune(learner([]), X, y, gammas=[1.0], halves=True, sample_weight=[0.0] * 20)
 
 

@@ -234,16 +234,12 @@ def _check_columns(path: FilePath, word_column: int, label_column: int) -> None:
     for block in blocks(path, separator="\t", comment=None):
         n, line = len(block.rows[0]), block.numbers[0]
         if n <= max(word_column, label_column):
-            found = f"{n} column{'s' if n > 1 else ''}, separated by tabs"
-            hint = (
-                " (the line contains spaces: should they be tabs?)"
-                if n == 1 and " " in block.rows[0][0].strip()
-                else ""
-            )
+            found = f"{counted(n, 'column')}, separated by tabs"
+            spaced = n == 1 and " " in block.rows[0][0].strip()
+            found += " (the line contains spaces: should they be tabs?)" if spaced else ""
             raise DataError(
                 f"expected the token in column {word_column + 1} and its label in column {label_column + 1} but found "
-                f"{found}{hint}. Write token, tab, label on each line, or set the columns: --word-column and "
-                "--label-column",
+                f"{found}. Write token, tab, label on each line, or set the columns: --word-column and --label-column",
                 path=shown(path),
                 line=line,
             )
