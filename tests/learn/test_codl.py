@@ -203,7 +203,7 @@ def test_codl_takes_a_crf():
 
 
 def test_nothing_labelled_and_a_price_to_be_learned_is_refused_with_the_ways_out():
-    with pytest.raises(DataError, match="no labelled text: the penalties of 'determiners'.* Label some texts, set penalty ="):
+    with pytest.raises(DataError, match="no labelled text: the penalties of 'determiners'.* Label some texts"):
         CoDL(hmm(), RULES).fit([["the", "dog"]])
 
 
