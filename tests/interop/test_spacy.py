@@ -61,6 +61,12 @@ def test_extraction_is_a_component_that_is_saved_with_its_pipeline(tmp_path):
     assert [[e.text for e in doc.ents] for doc in again.pipe(texts)] == [["Ann"], [], ["Bob"]]
 
 
+def test_attributes_of_a_component_are_looked_at_without_its_model():
+    """As spaCy does, in any order, when a pipeline is put together."""
+    component = spacy.blank("en").add_pipe("trellis_extract", config={"path": "missing.trellis"})
+    assert all(hasattr(component, name) for name in dir(component))
+
+
 def test_tags_and_trees_are_components_that_take_sentences_apart(tmp_path):
     trees = [
         Document(("dogs", "bark"), ("NOUN", "VERB"), {"head": ("2", "0"), "deprel": ("nsubj", "root")}),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
+import pytest
 
 from trellis import CRF
-from trellis.neural import BiLSTM, NeuralClassifier, NeuralCRF, NeuralParser, NeuralParts
+
+torch = pytest.importorskip("torch")
+
+from trellis.neural import BiLSTM, NeuralClassifier, NeuralCRF, NeuralParser, NeuralParts  # noqa: E402
 
 torch.set_num_threads(1)
 TINY = {"char_size": 0, "hidden": 4, "layers": 1, "min_count": 1, "dropout": 0.0}

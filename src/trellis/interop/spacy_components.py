@@ -42,8 +42,8 @@ class Component:
     by_sentence: bool = True
     _model: Any = field(default=None, repr=False)
 
-    @property
-    def model(self) -> Any:
+    def _loaded(self) -> Any:
+        """The model. (No property: spaCy looks at attributes of components while a pipeline is put together.)"""
         if self._model is None:
             if self.path is None:
                 raise DataError(f'{self.name} needs a model file: nlp.add_pipe("{self.name}", config={{"path": ...}})')
@@ -66,7 +66,7 @@ class Component:
             whole = [from_doc(doc) for doc in some]
             cuts = [self._cuts(doc) for doc in some]
             parts = [_part(one, first, last) for one, own in zip(whole, cuts, strict=True) for first, last in own]
-            found = iter(self.answer(self.model, [part for part in parts if len(part)]))
+            found = iter(self.answer(self._loaded(), [part for part in parts if len(part)]))
             answers = iter([next(found) if len(part) else part for part in parts])
             for doc, one, own in zip(some, whole, cuts, strict=True):
                 if len(one):
@@ -86,7 +86,7 @@ class Component:
     def to_disk(self, path: str | Path, *, exclude: Sequence[str] = ()) -> None:
         """Write the model into the folder of a pipeline."""
         Path(path).mkdir(parents=True, exist_ok=True)
-        self.model.save(Path(path) / FILE)
+        self._loaded().save(Path(path) / FILE)
 
     def from_disk(self, path: str | Path, *, exclude: Sequence[str] = ()) -> Component:
         """Read the model from there."""
