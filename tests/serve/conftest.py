@@ -6,7 +6,7 @@ import http.client
 import json
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -33,10 +33,10 @@ class Served:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         own = {} if body is None else {"Content-Type": "application/json"}
         data = body if body is None or isinstance(body, bytes | str) else json.dumps(body)
-        connection.request(method, path, data, {**own, **(headers or {})})
-        answer = connection.getresponse()
-        text = answer.read().decode("utf-8")
-        connection.close()
+        with closing(connection):  # a server that is killed leaves no open socket behind
+            connection.request(method, path, data, {**own, **(headers or {})})
+            answer = connection.getresponse()
+            text = answer.read().decode("utf-8")
         is_json = answer.headers.get_content_type() == "application/json"
         return answer.status, answer.headers, json.loads(text) if is_json else text
 
