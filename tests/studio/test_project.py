@@ -11,6 +11,7 @@ from tests.hostile.command import run
 from tests.studio.conftest import RULES, TEXTS
 from trellis.data.text_files import read_labelled
 from trellis.errors import DataError
+from trellis.studio.models import models_in
 from trellis.studio.project import Project, StaleError, digest
 
 
@@ -130,3 +131,81 @@ def test_the_tokens_are_those_of_the_rules(project):
 def test_nothing_is_left_beside_the_files(project, folder):
     label(project, 0, "NAME", "NAME", "YEAR")
     assert sorted(os.listdir(folder)) == ["labels.jsonl", "rules.toml", "text.txt"]
+
+
+@pytest.mark.parametrize("name", ["text.txt", "labels.jsonl", "rules.toml"])
+def test_a_file_that_is_a_link_out_of_the_folder_is_neither_read_nor_written(folder, name):
+    other = folder.parent / "other"
+    other.mkdir()
+    content = {
+        "text.txt": "a secret text\n",
+        "labels.jsonl": '{"text": "a secret text", "tokens": ["a", "secret", "text"], "labels": ["O", "NAME", "O"]}\n',
+        "rules.toml": 'labels = ["SECRET"]\n',
+    }[name]
+    (other / name).write_text(content)
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(other / name)
+    project = Project(folder)
+    assert "a secret text" not in project.texts
+    assert "SECRET" not in project.label_names
+    assert project.faults == {
+        name: "it is a link to a place outside this folder, which is not read: replace the link by a copy"
+    }
+    write = {
+        "text.txt": lambda: project.add_texts("new"),
+        "labels.jsonl": lambda: label(project, 0, "NAME", "NAME", "YEAR"),
+        "rules.toml": lambda: project.write_rules("", digest(project.rules)),
+    }[name]
+    with pytest.raises(StaleError, match=f"{name} cannot be"):
+        write()
+    assert (other / name).read_text() == content
+    (folder / name).unlink()
+    (folder / name).write_text(content)
+    project.refresh()
+    assert project.faults == {}
+
+
+def test_a_link_that_appears_later_is_not_read(project, folder):
+    (folder.parent / "secret.txt").write_text("a secret text\n")
+    (folder / "text.txt").unlink()
+    (folder / "text.txt").symlink_to(folder.parent / "secret.txt")
+    project.refresh()
+    assert project.texts == TEXTS  # as they were
+    assert list(project.faults) == ["text.txt"]
+
+
+def test_links_within_the_folder_are_followed(folder):
+    (folder / "data").mkdir()
+    (folder / "text.txt").rename(folder / "data" / "text.txt")
+    (folder / "text.txt").symlink_to(folder / "data" / "text.txt")
+    (folder.parent / "way").symlink_to(folder)
+    for way in (folder, folder.parent / "way"):
+        project = Project(way)
+        assert project.texts == TEXTS
+        assert project.faults == {}
+
+
+@pytest.mark.parametrize("name", ["few.tsv", "dev.jsonl", "dev.tsv", "models"])
+def test_other_links_out_of_the_folder_are_told(folder, name):
+    other = folder.parent / "other"
+    other.mkdir()
+    (other / "1.json").write_text("{}")
+    (other / "1.trellis").write_text("")
+    (other / "few.tsv").write_text("secret\tNAME\n")
+    (folder / name).symlink_to(other if name == "models" else other / "few.tsv")
+    project = Project(folder)
+    assert list(project.faults) == [name]
+    assert project.dev is None
+    assert project.labels == {}
+    assert models_in(folder / "models") == []
+
+
+@pytest.mark.parametrize("file", ["1.json", "1.trellis", "1.jsonl", "1.rules.jsonl"])
+def test_a_model_with_a_file_outside_the_folder_is_left_out(folder, file):
+    (folder / "models").mkdir()
+    for name in ("1.json", "1.trellis", "1.jsonl", "1.rules.jsonl"):
+        (folder / "models" / name).write_text("{}")
+    assert len(models_in(folder / "models")) == 1
+    (folder / "models" / file).rename(folder.parent / file)
+    (folder / "models" / file).symlink_to(folder.parent / file)
+    assert models_in(folder / "models") == []

@@ -26,6 +26,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from pathlib import Path
 from typing import IO, Any, TextIO
 
 from trellis.errors import DataError
@@ -50,6 +51,11 @@ def shown(path: FilePath) -> str:
 def reason(error: OSError) -> str:
     """Why a file could not be read or written, in words."""
     return "it is closed" if error.errno == errno.EBADF else str(error.strerror or error)
+
+
+def lies_in(path: FilePath, folder: FilePath) -> bool:
+    """Whether a file is in a folder once links are followed."""
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def numbered_lines(path: FilePath) -> Iterator[tuple[int, str]]:
@@ -250,13 +256,9 @@ def check_writable(path: FilePath) -> None:
             raise DataError(
                 f"cannot be written: the folder {folder} does not exist or is not writable", path=path_text(path)
             )
-        if len(os.fsencode(os.path.basename(target))) > _longest_name(folder):
-            longest = _longest_name(folder)
+        longest = os.pathconf(folder, "PC_NAME_MAX") if hasattr(os, "pathconf") else 255
+        if len(os.fsencode(os.path.basename(target))) > longest:
             raise DataError(f"cannot be written: its name has more than {longest} bytes", path=path_text(path))
-
-
-def _longest_name(folder: str) -> int:
-    return os.pathconf(folder, "PC_NAME_MAX") if hasattr(os, "pathconf") else 255
 
 
 @cache
@@ -278,12 +280,11 @@ def _remove_stale(folder: str) -> None:
 
 
 def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass  # it is somebody else's
+    with suppress(PermissionError):  # it is somebody else's
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return False
     return True
 
 

@@ -21,7 +21,7 @@ from sys import intern
 from typing import Any
 
 from trellis.data.bio import runs, unmarked
-from trellis.data.files import numbered_lines
+from trellis.data.files import lies_in, numbered_lines
 from trellis.data.jsonlines import parse_json
 from trellis.errors import TrellisError
 from trellis.studio.project import digest
@@ -64,10 +64,11 @@ class Predictions:
 
 
 def models_in(folder: Path) -> list[dict[str, Any]]:
-    """What is known of every model, oldest first."""
+    """What is known of every model, oldest first; those with a file that is a link out of the project are left out."""
     found = []
     for path in folder.glob("*.json"):
-        if NAME.fullmatch(path.stem):
+        own = NAME.fullmatch(path.stem) and folder.glob(f"{path.stem}.*")
+        if own and all(lies_in(file, folder.parent) for file in own):
             with suppress(OSError, ValueError):
                 about = json.loads(path.read_text(encoding="utf-8"))
                 if isinstance(about, dict) and (folder / f"{path.stem}.trellis").exists():

@@ -8,7 +8,8 @@ models/N.*       models with their settings and predictions (:mod:`trellis.studi
 
 Labels are on the disk before anybody is told that they are kept: ``labels.jsonl`` is replaced as a whole, so that a
 process that is killed leaves the old or the new one. Every file is looked at before it is used: one that was changed
-outside is read again, and what cannot be read is said and never written over.
+outside is read again, and what cannot be read is said and never written over. A file that is a link out of the folder
+is neither read nor written.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import Any
 
 from trellis.data.bio import split_bio
 from trellis.data.document import Document
-from trellis.data.files import numbered_lines, text_of, writing
+from trellis.data.files import lies_in, numbered_lines, text_of, writing
 from trellis.data.text_files import read_labelled
 from trellis.data.tokens import WORDS, Tokeniser
 from trellis.errors import DataError, TrellisError, counted
@@ -77,6 +78,13 @@ def digest(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
+def outside(path: Path, folder: Path) -> str | None:
+    """What is wrong with a file that lies outside the folder, once links are followed."""
+    if not lies_in(path, folder):
+        return "it is a link to a place outside this folder, which is not read: replace the link by a copy"
+    return None
+
+
 class Watched:
     """A file and how it was when it was last read."""
 
@@ -92,8 +100,9 @@ class Watched:
             return False
         self.seen = now
         try:
-            self.read()
-            self.fault = None
+            self.fault = outside(self.path, self.path.parent)
+            if self.fault is None:
+                self.read()
         except (TrellisError, OSError) as error:
             self.fault = str(error)
         return True
@@ -146,7 +155,9 @@ class Project:
     @property
     def faults(self) -> dict[str, str]:
         """What is wrong with files, by name."""
-        return {name: file.fault for name, file in self.files.items() if file.fault is not None}
+        found = {name: file.fault for name, file in self.files.items()}
+        found |= {name: outside(self.folder / name, self.folder) for name in (FEW, *DEV, MODELS)}
+        return {name: fault for name, fault in found.items() if fault is not None}
 
     def _read_rules(self) -> None:
         path = self.folder / RULES
@@ -199,7 +210,7 @@ class Project:
     def _import_few(self) -> None:
         """Labels that were made by hand, in columns, where there are none of the studio."""
         few, path = self.folder / FEW, self.folder / LABELS
-        if few.exists() and not path.exists():
+        if few.exists() and not path.exists() and not any(outside(one, self.folder) for one in (few, path)):
             with suppress(TrellisError):  # what is wrong with it, a command says
                 texts = [t for t in read_labelled(few) if len(t)]
                 known = (Labelled(t, t.labels or (None,) * len(t)) for t in texts)
@@ -230,7 +241,8 @@ class Project:
     @property
     def dev(self) -> str | None:
         """The file of texts for measuring."""
-        return next((name for name in DEV if (self.folder / name).exists()), None)
+        there = (name for name in DEV if (self.folder / name).exists())
+        return next((name for name in there if not outside(self.folder / name, self.folder)), None)
 
     # writing
 
@@ -308,6 +320,9 @@ class Project:
             raise StaleError(f"{name} cannot be read, and is not written over: {fault}")
 
     def _write(self, name: str, text: str) -> None:
+        fault = outside(self.folder / name, self.folder)
+        if fault is not None:
+            raise StaleError(f"{name} cannot be written: {fault}")
         with writing(self.folder / name) as out:
             out.write(text)
         self.files[name].written()
