@@ -149,7 +149,13 @@ def relations(table: Table) -> None:
 
 def mt(table: Table) -> None:
     assert min(table.column("EM", "trellis align")) > 0.0
-    assert differ([table.row("EM")[2], table.row("trellis align")[2]])
+    assert differ([table.row("EM")[4], table.row("trellis align")[4]])
+    for low, score, high in ((row[1], row[0], row[2]) for row in map(table.row, ("EM", "trellis align"))):
+        assert low <= score <= high
+    ours, theirs = table.column("EM", "trellis align")
+    difference, low, high, _ = table.row("EM − trellis align")
+    assert low <= difference <= high
+    assert difference == pytest.approx(ours - theirs, abs=0.02)
 
 
 def transfer(table: Table) -> None:
