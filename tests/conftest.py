@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 # Kernels compile as tests reach them: several workers that each start children would only wait for each other.
 os.environ.setdefault("TRELLIS_COMPILE_AHEAD", "0")
+# Shells start background jobs with Ctrl-C ignored, and processes that tests start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def find_data() -> tuple[Path | None, str]:
