@@ -29,7 +29,7 @@ import typer
 
 from trellis._version import __version__
 from trellis.cli import evaluate, info, report
-from trellis.cli.commands import add_command
+from trellis.cli.commands import Commands, add_command
 from trellis.cli.options import in_flags
 from trellis.data.files import reason
 from trellis.errors import ConvergenceWarning, TrellisError
@@ -40,6 +40,7 @@ UNWRITABLE = {errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EBADF, getattr(errno, 
 
 app = typer.Typer(
     name="trellis",
+    cls=Commands,
     help="Learn structured predictors from rules, expected counts, agreement and a few labels.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -10,11 +10,12 @@ that it has is never looked up. What can be understood without loss is translate
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
@@ -26,15 +27,23 @@ Translation = Callable[[list[str]], list[str]]
 
 COMMON: Answers = {
     "--verbose": "progress is shown unless --quiet is given: leave it out",
-    "--iterations": "use --rounds",
-    "--max-iter": "use --rounds",
-    "--random-state": "use --seed",
-    "--jobs": "use --threads",
-    "--n-jobs": "use --threads",
-    "-j": "use --threads",
-    "--model-out": "use --save",
-    "--out": "use --output",
 }
+ROUNDS = ("--rounds", "--passes")
+SAME: Mapping[str, Sequence[str]] = {
+    "--epochs": ROUNDS, "--iterations": ROUNDS, "--iter": ROUNDS, "--max-iter": ROUNDS, "--random-state": ["--seed"],
+    "--jobs": ["--threads"], "--n-jobs": ["--threads"], "-j": ["--threads"], "--model-out": ["--save"],
+    "--out": ["--output"],
+}  # fmt: skip
+"""Names that a flag has in other programs -> those that it may have here; the first that a command has is named."""
+PLAIN = {
+    "Value error, ": "",
+    "Input should be a valid integer, unable to parse string as an integer": "it must be a whole number",
+    "Input should be a valid number, unable to parse string as a number": "it must be a number",
+    "Input should be greater than or equal to": "it must be at least",
+    "Input should be less than or equal to": "it must be at most",
+    "Input should be": "it must be",
+}
+"""How messages about values begin -> what is shown."""
 
 
 def answering(
@@ -50,7 +59,7 @@ def answering(
             if translate is not None:
                 args = translate(args)
             options = {option: not is_flag(p) for p in self.params for option in (*p.opts, *p.secondary_opts)}
-            known = {**COMMON, **(answers or {})}
+            known = {**COMMON, **_same_meaning(options), **(answers or {})}
             self._check_once(args, options)
             after_unknown = False
             for typed in pieces(args, options):
@@ -59,7 +68,14 @@ def answering(
                 if bare and not typed.startswith("-") and not after_unknown:
                     raise DataError(f"{typed}: {bare}")
                 after_unknown = typed.startswith("-") and " " not in typed  # what follows may be its value
-            return super().parse_args(ctx, args)
+                if after_unknown and typed.startswith("--") and typed != "--help" and not ctx.resilient_parsing:
+                    ctx.fail(f"No such option: {typed}{_similar(typed, [*options, '--help'])}")
+            try:
+                return super().parse_args(ctx, args)
+            except typer.BadParameter as error:
+                for begins, plain in PLAIN.items():
+                    error.message = error.message.replace(begins, plain)
+                raise
 
         def _check_once(self, args: list[str], options: Mapping[str, bool]) -> None:
             """Refuse a file that is named twice where one is read or written: the last would win in silence."""
@@ -72,6 +88,47 @@ def answering(
                 seen.add(None if option is None else option.name)
 
     return Answering
+
+
+def _same_meaning(options: Collection[str]) -> dict[str, str]:
+    """Answers to flags that this command has by another name."""
+    have = {typed: [name for name in names if name in options] for typed, names in SAME.items()}
+    return {typed: f"use {names[0]}" for typed, names in have.items() if names}
+
+
+def _similar(typed: str, options: Iterable[str]) -> str:
+    """The tail of a message about a mistyped flag; dashes, which all flags share, make none similar.
+
+    >>> _similar("--thread", ["--threads", "--seed"]), _similar("--epochs", ["--search"])
+    ('. Did you mean --threads?', '')
+    """
+    flags = {option.lstrip("-"): option for option in options if option.startswith("--")}
+    near = [flags[name] for name in get_close_matches(typed.lstrip("-"), list(flags), n=2, cutoff=0.7)]
+    return f". Did you mean {' or '.join(near)}?" if near else ""
+
+
+class Commands(TyperGroup):
+    """A group that answers an unknown command with the full names of those it may have meant."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        typed, program = args[0], ctx.find_root()
+        if typed.startswith("-") or ctx.resilient_parsing or self.get_command(ctx, typed) is not None:
+            return super().resolve_command(ctx, args)
+        full: dict[str, set[str]] = {}
+        for name, command in all_commands(program.command):
+            if not command.hidden:
+                group, *_, last = ("", *name.split())[-2:]
+                full.setdefault(last, set()).add(f"`{program.info_name} {name}`")
+                if group:
+                    full.setdefault(group, set()).add(f"`{program.info_name} {group}`")
+        near = [typed] if typed in full else get_close_matches(typed, list(full), n=2, cutoff=0.7)
+        found = " or ".join(name for one in near for name in sorted(full[one]))
+        ctx.fail(f"No such command {typed!r}." + (f" Did you mean {found}?" if found else ""))
+
+
+def group_of_commands(help: str) -> typer.Typer:
+    """An empty group of commands."""
+    return typer.Typer(cls=Commands, help=help, no_args_is_help=True)
 
 
 def is_flag(parameter: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trellis.cli.checks import check_files
-from trellis.cli.commands import add_command
+from trellis.cli.commands import add_command, group_of_commands
 from trellis.cli.console import Few, warning_if_empty
 from trellis.cli.options import (
     KNOWLEDGE,
@@ -240,7 +240,7 @@ def _line(row: dict[str, Any]) -> str:
 
 def register(program: typer.Typer) -> None:
     """Add the commands of this application."""
-    group = typer.Typer(help="Match pairs of texts: train on yes/no labels, and predict.", no_args_is_help=True)
+    group = group_of_commands("Match pairs of texts: train on yes/no labels, and predict.")
     program.add_typer(group, name="match")
     add_command(group, train, settings=SETTINGS)
     add_command(group, predict)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trellis.cli.checks import check_files
-from trellis.cli.commands import add_command
+from trellis.cli.commands import add_command, group_of_commands
 from trellis.cli.console import need_text, warning_if_empty
 from trellis.cli.options import (
     KNOWLEDGE,
@@ -385,11 +385,11 @@ def _other_columns(*filled: str) -> list[str]:
 
 def register(program: typer.Typer) -> None:
     """Add the commands of this application."""
-    tags = typer.Typer(help="Tag parts of speech: train on a treebank, and tag text.", no_args_is_help=True)
+    tags = group_of_commands("Tag parts of speech: train on a treebank, and tag text.")
     program.add_typer(tags, name="tag")
     add_command(tags, train_tagger, settings=TAGGER, name="train")
     add_command(tags, tag, name="predict")
-    trees = typer.Typer(help="Parse dependency trees: train on a treebank, and parse text.", no_args_is_help=True)
+    trees = group_of_commands("Parse dependency trees: train on a treebank, and parse text.")
     program.add_typer(trees, name="parse")
     add_command(trees, train_parser, settings=PARSER, name="train")
     add_command(trees, parse, name="predict")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trellis.cli.checks import check_files
-from trellis.cli.commands import add_command
+from trellis.cli.commands import add_command, group_of_commands
 from trellis.cli.console import need_text, print_lines, visible, warning_if_empty
 from trellis.cli.options import (
     DECODING,
@@ -177,9 +177,7 @@ def _read(paths: list[str] | tuple[()]) -> list[Document]:
 
 def register(program: typer.Typer) -> None:
     """Add the commands of this application."""
-    group = typer.Typer(
-        help="Find entities and relations: train on rules and sentences, and predict.", no_args_is_help=True
-    )
+    group = group_of_commands("Find entities and relations: train on rules and sentences, and predict.")
     program.add_typer(group, name="relate")
     add_command(group, train, settings=SETTINGS)
     add_command(group, predict)

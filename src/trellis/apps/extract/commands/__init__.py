@@ -5,14 +5,12 @@ from __future__ import annotations
 import typer
 
 from trellis.apps.extract.commands import check, convert, errors, explain, predict, propose, suggest, tokens, train
-from trellis.cli.commands import add_command
+from trellis.cli.commands import add_command, group_of_commands
 
 
 def register(program: typer.Typer) -> None:
     """Add the commands of this application."""
-    group = typer.Typer(
-        help="Extract fields from texts: train on rules and a few labels, predict, explain.", no_args_is_help=True
-    )
+    group = group_of_commands("Extract fields from texts: train on rules and a few labels, predict, explain.")
     program.add_typer(group, name="extract")
     for function, answers, settings in (
         (check.check, None, None),
