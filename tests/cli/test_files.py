@@ -73,7 +73,7 @@ REST = {
     "extract propose": ["text.txt", "-l", "few.tsv", "--min-occurrences", "1"],
     "info": [],
 }
-WRITES = ("--output", "--save", "--history", "--probabilities", "--accuracies", "--forward-links", "--reverse-links",
+WRITES = ("--output", "--save", "--history", "--probabilities", "--accuracies", "--forward-links", "--backward-links",
           "--lexicon", "--reordering", "--pair-scores")  # fmt: skip
 OF_TREES = ("tag train", "tag predict", "parse train", "parse predict", "induce-trees", "transfer")
 """CoNLL-U in and out: tests/parse."""

@@ -46,17 +46,18 @@ def test_fast_aligns_flags_are_explained_unless_quiet(folder, capfd):
 
 
 @pytest.mark.parametrize("typed", [["-r"], ["-d", "-o", "-v", "-r"], ["-dovr"], ["-r", "-d", "-o", "-v"]])
-def test_a_bare_r_is_the_reverse_direction(typed, folder, capfd):
+def test_a_bare_r_is_the_backward_direction(typed, folder, capfd):
     assert run("align", *typed, "-i", folder / "st", *QUICK) == 0
     assert capfd.readouterr().out == (folder / "backward").read_text()
 
 
+@pytest.mark.parametrize("typed", ["-r", "--reverse-links", "--backward-links"])
 @pytest.mark.parametrize("from_stdin", [False, True])
-def test_eflomals_two_files_of_links(from_stdin, folder, tmp_path, capfd, monkeypatch):
+def test_eflomals_two_files_of_links(from_stdin, typed, folder, tmp_path, capfd, monkeypatch):
     text = ["-i", "-"] if from_stdin else ["-s", folder / "s", "-t", folder / "t"]
     with (folder / "st").open() as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
-        assert run("align", *text, "-f", tmp_path / "f", "-r", tmp_path / "r", *QUICK) == 0
+        assert run("align", *text, "-f", tmp_path / "f", typed, tmp_path / "r", *QUICK) == 0
     assert capfd.readouterr().out == ""
     assert (tmp_path / "f").read_text() == (folder / "forward").read_text()
     assert (tmp_path / "r").read_text() == (folder / "backward").read_text()

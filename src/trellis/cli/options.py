@@ -65,6 +65,8 @@ LABELLED_KNOWLEDGE = file_option(
     help="Labelled texts; repeatable. Lines `token TAB label`; the labels are the states.",
     panel=KNOWLEDGE,
 )
+RULES = "Rules file (TOML); see 'Rules files' in the documentation."
+"""What a rules file is; commands may add which rules they take."""
 DICTIONARY = "Tags allowed for words: word TAB tag."
 """What ``--dictionary`` means."""
 UNLABELLED = file_option("--unlabelled", "-u", help="Unlabelled texts; repeatable.")

@@ -141,7 +141,9 @@ class Aggregator(SavedEstimator):
         return hasattr(self, "learner_")
 
     def fit(self, X: Iterable[Any], y: object = None) -> Self:
-        """Learn from texts with votes: documents with votes, or mappings with the keys of docs/aggregation.md."""
+        """Learn from texts with votes: documents, or mappings with the keys of an input line (see "Weak labels" in the
+        documentation).
+        """
         self._check_types()
         self._check_settings()
         texts = voted_texts(X)

@@ -19,6 +19,7 @@ from trellis.cli.console import plain_console, visible
 from trellis.cli.options import (
     DECODING,
     KNOWLEDGE,
+    RULES,
     Force,
     History,
     Json,
@@ -70,7 +71,8 @@ def aggregate(
         bool, flag("--no-short-forms", help="Do not use abbreviations defined in a text as votes.", panel=DECODING)
     ] = False,
     rules: Annotated[
-        str | None, file_option("--rules", help="Rules file (TOML), see docs/rules.md.", panel=KNOWLEDGE)
+        str | None,
+        file_option("--rules", help=RULES, panel=KNOWLEDGE),
     ] = None,
     labels: Annotated[
         str | None,

@@ -90,8 +90,9 @@ class Aligner(SavedEstimator):
     max_iter : int, default=2
         Rounds of training. These are rounds of the HMM.
     symmetrize : str, default="posterior"
-        How the links of two directions are combined. One of "posterior", "intersection", "union", "grow-diag",
-        "grow-diag-final", "grow-diag-final-and", "forward" or "backward".
+        How the links of both directions are combined. One of "posterior", "intersection", "union", "grow-diag",
+        "grow-diag-final", "grow-diag-final-and", "forward" or "backward". The last two use one direction: forward is
+        p(target | source), backward p(source | target).
     threshold : float or None, default=None
         Minimum posterior of a link: the mean of both directions or, with "forward" and "backward", that of the
         direction. Default: 0.4 for "posterior", none otherwise.
@@ -272,7 +273,7 @@ class Aligner(SavedEstimator):
             done += len(chunk)
 
     def posteriors(self, pairs: Iterable[tuple[Text, Text]]) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
-        """Link posteriors (I, J) of both directions for each pair, under the decoding constraints.
+        """Link posteriors (I, J) of the forward and the backward model for each pair, under the decoding constraints.
 
         A pair with more than 256 words on a side is aligned in pieces; links between pieces have posterior 0.
         """
@@ -281,7 +282,7 @@ class Aligner(SavedEstimator):
         return posterior_grids(bitext, batch, placed.shards, self._decoded(placed, None, link_posteriors))
 
     def score_pairs(self, pairs: Iterable[tuple[Text, Text]]) -> FloatArray:
-        """(n, 2) log-likelihood per word of each pair: of the target given the source, and of the source given it.
+        """(n, 2) log-likelihood per word of each pair, log p(target | source) and log p(source | target).
 
         These are scores of the model without constraints; pairs that are not translations have low ones. A pair with
         an empty side has −inf.

@@ -21,6 +21,7 @@ from trellis.apps.align import fast_align
 from trellis.apps.align.link_lines import LinkFormat, LinkLines
 from trellis.apps.align.map_command import map_
 from trellis.apps.align.options import (
+    BackwardLinks,
     Format,
     ForwardLinks,
     Hints,
@@ -31,7 +32,6 @@ from trellis.apps.align.options import (
     Prefix,
     Priors,
     Probabilities,
-    ReverseLinks,
     Scores,
     Source,
     StemsOnly,
@@ -75,7 +75,7 @@ TRAINING = (
 )
 """Options that training alone reads."""
 NOT_INTERACTIVE = (
-    "source", "target", "joined", "tune", "hints", "reliability", "forward_links", "reverse_links", "probabilities",
+    "source", "target", "joined", "tune", "hints", "reliability", "forward_links", "backward_links", "probabilities",
     "pair_scores", "n_jobs", "engine",
 )  # fmt: skip
 """Options of whole texts."""
@@ -99,7 +99,7 @@ def align(
     scores: Scores = False,
     json: Json = False,
     forward_links: ForwardLinks = None,
-    reverse_links: ReverseLinks = None,
+    backward_links: BackwardLinks = None,
     probabilities: Probabilities = None,
     pair_scores: PairScores = None,
     interactive: Interactive = False,
@@ -127,8 +127,8 @@ def align(
         _answer_lines(context, model, output, changed, form)
         return
     text = ParallelText(source, target, joined)
-    targets = {"--output": output, "--forward-links": forward_links, "--reverse-links": reverse_links}
-    if output == "-" and not was_typed(context, "output") and (forward_links or reverse_links):
+    targets = {"--output": output, "--forward-links": forward_links, "--backward-links": backward_links}
+    if output == "-" and not was_typed(context, "output") and (forward_links or backward_links):
         targets["--output"] = None  # eflomal's habit: these two files are all that is wanted
     check_files(
         {"--source": text.source, "--target": text.target, "--input": text.joined, "--tune": tune, "--model": model,
@@ -136,7 +136,7 @@ def align(
         {**targets, "--save": save, "--probabilities": probabilities, "--pair-scores": pair_scores,
          "--history": history},
     )  # fmt: skip
-    for option in ("--forward-links", "--reverse-links"):
+    for option in ("--forward-links", "--backward-links"):
         _check_holds_links(option, targets[option], format)
     if model is not None:
         aligner = Aligner.load(model, **changed)
@@ -174,7 +174,7 @@ def _write_links(
 ) -> None:
     """The links of the whole text into each of the files that are wanted."""
     combined = aligner.symmetrize
-    ways = {"--output": combined, "--forward-links": "forward", "--reverse-links": "backward"}
+    ways = {"--output": combined, "--forward-links": "forward", "--backward-links": "backward"}
     wanted = [(path, ways[option]) for option, path in targets.items() if path is not None]
     # Opened before the work: a place that cannot be written to is noticed now.
     opened = [(files.enter_context(writing(path)), path, way) for path, way in wanted]

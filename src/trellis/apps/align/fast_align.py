@@ -5,7 +5,8 @@ typed                       by users of    becomes
 -o, with no file after it   fast_align     nothing: that too is always learned, and links go to standard output
 -v                          fast_align     nothing: tables are variational unless --no-variational is given
 -r, with no file after it   fast_align     --symmetrize backward
--r FILE                     eflomal        --reverse-links FILE
+-r FILE                     eflomal        --backward-links FILE
+--reverse-links FILE        eflomal        --backward-links FILE
 -dov, -dovr                 fast_align     the same, letter by letter
 
 ``-o`` is read as fast_align's flag only together with ``-d`` or ``-v``; otherwise its file is reported as missing.
@@ -60,7 +61,7 @@ def in_our_words(arguments: list[str]) -> list[str]:
     >>> in_our_words(["-i", "text.fr-en", "-dovr"])
     ['-i', 'text.fr-en', '--symmetrize', 'backward']
     >>> in_our_words(["-s", "s", "-t", "t", "-f", "fwd", "-r", "rev"])
-    ['-s', 's', '-t', 't', '-f', 'fwd', '--reverse-links', 'rev']
+    ['-s', 's', '-t', 't', '-f', 'fwd', '--backward-links', 'rev']
     """
     rest = [one for typed in arguments for one in _letters(typed)]
     theirs = bool({"-d", "-v"} & set(rest))
@@ -72,9 +73,10 @@ def in_our_words(arguments: list[str]) -> list[str]:
         if typed in ("-d", "-v") or (typed == "-o" and alone and theirs):
             dropped.append(typed)
         elif typed == "-r":
-            ours += ["--symmetrize", "backward"] if alone else ["--reverse-links"]
+            ours += ["--symmetrize", "backward"] if alone else ["--backward-links"]
         else:
-            ours.append(typed)
+            name, equals, value = typed.partition("=")
+            ours.append("--backward-links" + equals + value if name == "--reverse-links" else typed)
     if dropped and not {"-q", "--quiet"} & set(ours):
         where = "; links go to standard output, -o FILE names a file" if "-o" in dropped else ""
         sys.stderr.write(f"Note: {' '.join(dropped)}: in trellis align these are always on{where}\n")

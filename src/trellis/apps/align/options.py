@@ -61,12 +61,19 @@ Format = Annotated[
 Scores = Annotated[bool, flag("--scores", help="Write `i-j:0.93`, with each link's posterior.", panel=RUN)]
 ForwardLinks = Annotated[
     str | None,
-    file_option("--forward-links", "-f", help="Write the links of the forward direction to this file.", panel=RUN),
+    file_option(
+        "--forward-links",
+        "-f",
+        help="Write the links of the forward model, p(target | source), to this file.",
+        panel=RUN,
+    ),
 ]
-ReverseLinks = Annotated[
+BackwardLinks = Annotated[
     str | None,
     file_option(
-        "--reverse-links", help="Write the links of the reverse direction to this file. Also: `-r FILE`.", panel=RUN
+        "--backward-links",
+        help="Write the links of the backward model, p(source | target), to this file. Also: `-r FILE`.",
+        panel=RUN,
     ),
 ]
 Probabilities = Annotated[
@@ -76,7 +83,7 @@ Probabilities = Annotated[
 PairScores = Annotated[
     str | None,
     file_option(
-        "--pair-scores", help="Write the log-likelihood per word of each pair: forward TAB reverse.", panel=RUN
+        "--pair-scores", help="Write the log-likelihood per word of each pair: forward TAB backward.", panel=RUN
     ),
 ]
 Interactive = Annotated[

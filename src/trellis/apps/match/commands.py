@@ -14,6 +14,7 @@ from trellis.cli.commands import add_command, group_of_commands
 from trellis.cli.console import Few, warning_if_empty
 from trellis.cli.options import (
     KNOWLEDGE,
+    RULES,
     SAVE,
     History,
     Json,
@@ -52,7 +53,11 @@ def train(
     save: Annotated[str, SAVE],
     rules: Annotated[
         str | None,
-        file_option("--rules", help="Rules file (TOML), see docs/rules.md. Rules about alignments.", panel=KNOWLEDGE),
+        file_option(
+            "--rules",
+            help=f"{RULES} Rules about alignments.",
+            panel=KNOWLEDGE,
+        ),
     ] = None,
     dev: Annotated[
         str | None, file_option("--dev", help="Development set. Labelled pairs; the accuracy on them is shown.")

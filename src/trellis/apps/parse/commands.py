@@ -13,6 +13,7 @@ from trellis.cli.console import need_text, warning_if_empty
 from trellis.cli.options import (
     KNOWLEDGE,
     LEARNING,
+    RULES,
     RUN,
     SAVE,
     TOKENISED,
@@ -54,7 +55,9 @@ TRANSFER = FieldOptions(
 Rules = Annotated[
     str | None,
     file_option(
-        "--rules", help="Rules file (TOML), see docs/rules.md. Rules that predictions satisfy.", panel=KNOWLEDGE
+        "--rules",
+        help=f"{RULES} Rules that predictions satisfy.",
+        panel=KNOWLEDGE,
     ),
 ]
 TaggedText = Annotated[str, typer.Argument(help="Sentences, CoNLL-U with tags in UPOS; `-`: stdin.")]
@@ -205,7 +208,8 @@ def _constraints(rules: str | None) -> list[Constraint]:
 def induce_trees(
     text: TaggedText,
     rules: Annotated[
-        str | None, file_option("--rules", help="Rules file (TOML), see docs/rules.md.", panel=KNOWLEDGE)
+        str | None,
+        file_option("--rules", help=RULES, panel=KNOWLEDGE),
     ] = None,
     output: Output = "-",
     save: Save = None,

@@ -43,7 +43,7 @@ SETTINGS = FieldOptions(
 
 
 def train(
-    rules: Annotated[str, typer.Argument(help="Rules file (TOML), described in docs/relations.md.")],
+    rules: Annotated[str, typer.Argument(help="Rules file (TOML); see 'Entities and relations' in the documentation.")],
     save: Annotated[str, SAVE],
     labelled: Annotated[list[str] | None, LABELLED_SENTENCES] = None,
     unlabelled: Annotated[list[str] | None, UNLABELLED] = None,

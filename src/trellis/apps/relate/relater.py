@@ -137,7 +137,8 @@ class Relater(SavedEstimator):
 
         X : sentences with their mentions and relations;  unlabelled : further sentences
 
-        Sentences are documents or objects as in the files (docs/relations.md); unlabelled ones may be strings.
+        Sentences are documents or objects with the keys of a JSON line (see "Entities and relations" in the
+        documentation); unlabelled ones may be strings.
         """
         self._check_types()
         self._check_settings()

@@ -69,7 +69,7 @@ def read_rules(path: FilePath) -> RulesFile:
     Parameters
     ----------
     path : path
-        TOML file, see docs/rules.md.
+        TOML file; see "Rules files" in the documentation.
 
     Returns
     -------

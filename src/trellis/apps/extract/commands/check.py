@@ -9,7 +9,7 @@ import typer
 from trellis.apps.extract.commands.token_checks import warn_of_tokens
 from trellis.cli.checks import check_files
 from trellis.cli.console import console_for, need_text, print_lines, visible
-from trellis.cli.options import Examples, Json, LabelColumn, Output, Quiet, WordColumn, wants_json
+from trellis.cli.options import RULES, Examples, Json, LabelColumn, Output, Quiet, WordColumn, wants_json
 from trellis.errors import counted
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ SHOWN = 4
 
 
 def check(
-    rules: Annotated[str, typer.Argument(help="Rules file (TOML), described in docs/rules.md.")],
+    rules: Annotated[str, typer.Argument(help=RULES)],
     text: Annotated[str, typer.Argument(help="Texts: raw, .tsv or .jsonl, with labels or without; `-`: stdin.")] = "-",
     output: Output = "-",
     examples: Examples = 3,

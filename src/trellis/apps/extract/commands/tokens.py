@@ -8,7 +8,7 @@ import typer
 
 from trellis.cli.checks import check_files
 from trellis.cli.console import print_lines
-from trellis.cli.options import Force, Json, Output, file_option, flag, name_option, number_option, wants_json
+from trellis.cli.options import RULES, Force, Json, Output, file_option, flag, name_option, number_option, wants_json
 from trellis.data.files import shown
 from trellis.errors import DataError
 
@@ -19,7 +19,10 @@ def tokens(
     lines: Annotated[int | None, number_option("--lines", "-n", min=1, help="Tokenise only the first N texts.")] = None,
     rules: Annotated[
         str | None,
-        file_option("--rules", help="Rules file (TOML), see docs/rules.md. Texts are tokenised as the rules declare."),
+        file_option(
+            "--rules",
+            help=f"{RULES} Texts are tokenised as the rules declare.",
+        ),
     ] = None,
     by: Annotated[
         str | None,

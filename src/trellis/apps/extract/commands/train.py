@@ -13,6 +13,7 @@ from trellis.cli.console import SHOWN, Few
 from trellis.cli.options import (
     LABELLED,
     LEARNING,
+    RULES,
     SAVE,
     UNLABELLED,
     History,
@@ -48,7 +49,7 @@ SETTINGS = FieldOptions(
 
 
 def train(
-    rules: Annotated[str, typer.Argument(help="Rules file (TOML), described in docs/rules.md.")],
+    rules: Annotated[str, typer.Argument(help=RULES)],
     save: Annotated[str, SAVE],
     labelled: Annotated[list[str] | None, LABELLED] = None,
     unlabelled: Annotated[list[str] | None, UNLABELLED] = None,
