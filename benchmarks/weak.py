@@ -5,45 +5,87 @@
     make bench-weak ARGS="--corpora conll --small"
 
 Span F1 on the development sets of the panel (``benchmarks/panel.py``): gold labels of ``valid``, and of ``train`` if
-there is one. The last row has, for each corpus, the row that is best in the mean of the other corpora.
+there is one. Rows below the default are differences to it, with their standard errors by bootstrap over texts. The last
+row has, for each corpus, the row that is best in the mean of the other corpora.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from _panel import weak
 from _panel.common import Options
 
 from trellis import Aggregator
+from trellis.apps.aggregate import short_forms
 from trellis.apps.aggregate.majority import span_vote
+from trellis.data.bio import runs
 from trellis.data.document import Document
+from trellis.data.ragged import FloatArray
 from trellis.data.voted_files import read_voted
 from trellis.data.wrench import read_wrench_gold
-from trellis.metrics.fields import score_fields
 from trellis.models import vote_hmm
 from trellis.models.vote_hmm import VoteHMM
 
-ROWS: dict[str, dict[str, float]] = {
-    "default": {},
+
+@contextmanager
+def set_to(owner: Any, name: str, value: object) -> Iterator[None]:
+    """With another value of a constant or a default."""
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+begin = VoteHMM.begin
+
+
+def without_transition_prior(model: VoteHMM, batch: Any) -> None:
+    begin(model, batch)
+    model.pseudo_transitions_[:] = 0.0
+
+
+def with_less_smoothing(model: VoteHMM, batch: Any) -> None:
+    model.prior = 1.01
+    begin(model, batch)
+
+
+DEFAULT = "default"
+SETTINGS: dict[str, dict[str, float]] = {
     "without short forms": {"short_forms": False},
     "entity bias 0": {"entity_bias": 0.0},
     "entity bias 1": {"entity_bias": 1.0},
     "entity bias 3": {"entity_bias": 3.0},
     "accuracy 0.8": {"accuracy": 0.8},
     "accuracy 0.95": {"accuracy": 0.95},
-    "strength 1": {"prior_strength": 1.0},
-    "strength 3": {"prior_strength": 3.0},
-    "strength 30": {"prior_strength": 30.0},
-    "one round": {"max_iter": 1},
+    "prior strength 1": {"prior_strength": 1.0},
+    "prior strength 3": {"prior_strength": 3.0},
+    "prior strength 30": {"prior_strength": 30.0},
+    "one round of EM": {"max_iter": 1},
     "plain HMM": {"prior_strength": 0.0, "entity_bias": 0.0, "short_forms": False},
 }
-DRAWS, TOKENS, FEW = 3, 20_000, 200
+CHANGES: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    "near-duplicates count in full": partial(set_to, vote_hmm, "NEAR_DUPLICATE", 2.0),
+    "near-duplicates from a Jaccard index of 0.5": partial(set_to, vote_hmm, "NEAR_DUPLICATE", 0.5),
+    "near-duplicates from a Jaccard index of 0.8": partial(set_to, vote_hmm, "NEAR_DUPLICATE", 0.8),
+    "no transition prior": partial(set_to, VoteHMM, "begin", without_transition_prior),
+    "no wrong vote names a wrong type": partial(set_to, vote_hmm, "WRONG_TYPE", 0.0),
+    "half of the wrong votes name a wrong type": partial(set_to, vote_hmm, "WRONG_TYPE", 0.5),
+    "least share of abstentions 0.01": partial(set_to, vote_hmm, "LEAST_SILENT", 0.01),
+    "least share of abstentions 0.2": partial(set_to, vote_hmm, "LEAST_SILENT", 0.2),
+    "Dirichlet α 1.01 in place of 1.1": partial(set_to, VoteHMM, "begin", with_less_smoothing),
+    "short forms of up to 5 letters": partial(set_to, short_forms, "LONGEST", 5),
+}
+DRAWS, TOKENS, FEW, SAMPLES = 3, 20_000, 200, 200
 
 
 @dataclass(frozen=True)
@@ -53,17 +95,23 @@ class Gold:
     texts: list[Document]
     labels: list[list[str]]
 
-    def f1(self, found: Sequence[Sequence[str]]) -> float:
-        return 100.0 * score_fields(self.labels, found).total.f1
+    @cached_property
+    def spans(self) -> list[set[tuple[str, int, int]]]:
+        return [set(runs(own)) for own in self.labels]
 
-    def majority(self) -> float:
-        return self.f1(weak.majority(self.texts))
+    def counts(self, found: Sequence[Sequence[str]]) -> FloatArray:
+        """(n_texts, 2): right spans, and half the sum of gold and found ones."""
+        both = [(gold, set(runs(own))) for gold, own in zip(self.spans, found, strict=True)]
+        return np.array([(len(gold & own), (len(gold) + len(own)) / 2) for gold, own in both])
 
-    def span_vote(self) -> float:
-        return self.f1(span_vote(self.texts))
+    def majority(self) -> FloatArray:
+        return self.counts(weak.majority(self.texts))
 
-    def ours(self, **settings: float) -> float:
-        return self.f1(Aggregator(**settings).fit(self.texts).labels_)
+    def span_vote(self) -> FloatArray:
+        return self.counts(span_vote(self.texts))
+
+    def ours(self, **settings: Any) -> FloatArray:
+        return self.counts(Aggregator(**settings).fit(self.texts).labels_)
 
     def take(self, functions: Sequence[str], texts: Sequence[int]) -> Gold:
         """Some of the texts, with the votes of some of the functions."""
@@ -78,45 +126,39 @@ def gold_of(corpus: weak.Corpus, all_functions: bool = False) -> Gold:
     return Gold(texts, labels)
 
 
+def f1(counts: FloatArray) -> float:
+    right, all_spans = counts.sum(axis=0)
+    return float(100.0 * right / max(all_spans, 1.0))
+
+
 def rows(corpora: Sequence[weak.Corpus]) -> None:
     data = [gold_of(corpus) for corpus in corpora]
     print("| span F1 | " + " | ".join(corpus.name for corpus in corpora) + " | mean |")
     print("| --- " * (len(corpora) + 2) + "|")
-    show("majority vote", [one.majority() for one in data])
-    show("span vote", [one.span_vote() for one in data])
-    table = {name: show(name, [one.ours(**settings) for one in data]) for name, settings in ROWS.items()}
-    for name, change in (("near-duplicates count in full", every_function_in_full), ("no transition prior", no_prior)):
-        with change():
-            table[name] = show(name, [one.ours() for one in data])
+    show("majority vote", [f1(one.majority()) for one in data])
+    show("span vote", [f1(one.span_vote()) for one in data])
+    default = [one.ours() for one in data]
+    table = {DEFAULT: show(DEFAULT, [f1(own) for own in default])}
+    for name in (*SETTINGS, *CHANGES):
+        with CHANGES.get(name, nullcontext)():
+            counts = [one.ours(**SETTINGS.get(name, {})) for one in data]
+        table[name] = [f1(own) for own in counts]
+        errors = [error(own, other) for own, other in zip(counts, default, strict=True)]
+        differences = np.subtract(table[name], table[DEFAULT]).tolist()
+        pairs = zip([*differences, np.mean(differences)], [*errors, np.hypot.reduce(errors) / len(errors)], strict=True)
+        print(f"| {name} | " + " | ".join(f"{value:+.2f} ±{e:.2f}" for value, e in pairs) + " |", flush=True)
     if len(corpora) > 1:
         best = [max(table, key=lambda name: sum(table[name]) - table[name][i]) for i in range(len(corpora))]
         show("best row of the other corpora", [table[name][i] for i, name in enumerate(best)])
         print("rows:", ", ".join(f"{corpus.name} {name!r}" for corpus, name in zip(corpora, best, strict=True)))
 
 
-@contextmanager
-def every_function_in_full() -> Iterator[None]:
-    before, vote_hmm.NEAR_DUPLICATE = vote_hmm.NEAR_DUPLICATE, 2.0
-    try:
-        yield
-    finally:
-        vote_hmm.NEAR_DUPLICATE = before
-
-
-@contextmanager
-def no_prior() -> Iterator[None]:
-    """Maximum-likelihood transitions."""
-    begin = VoteHMM.begin
-
-    def without(self: VoteHMM, batch: object) -> None:
-        begin(self, batch)  # type: ignore[arg-type]
-        self.pseudo_transitions_[:] = 0.0
-
-    VoteHMM.begin = without  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        VoteHMM.begin = begin  # type: ignore[method-assign]
+def error(own: FloatArray, other: FloatArray) -> float:
+    """Standard error of the difference of F1, by bootstrap over texts."""
+    rng, n = np.random.default_rng(0), len(own)
+    drawn = rng.multinomial(n, np.full(n, 1.0 / n), size=SAMPLES)
+    right = [100.0 * (drawn @ counts[:, 0]) / np.maximum(drawn @ counts[:, 1], 1.0) for counts in (own, other)]
+    return float(np.std(right[0] - right[1], ddof=1))
 
 
 def show(name: str, values: list[float]) -> list[float]:
@@ -130,7 +172,7 @@ def subsets(corpora: Sequence[weak.Corpus]) -> None:
     found = []
     for corpus in corpora:
         for functions, gold in situations(corpus):
-            votes, ours = (gold.majority(), gold.span_vote()), gold.ours()
+            votes, ours = (f1(gold.majority()), f1(gold.span_vote())), f1(gold.ours())
             found.append(ours - max(votes))
             cells = [corpus.name, functions, str(len(gold.texts)), *(f"{v:.1f}" for v in (*votes, ours))]
             print("| " + " | ".join(cells) + f" | {found[-1]:+.1f} |", flush=True)
