@@ -2,17 +2,19 @@
 
     make bench-extract                                     every row is the default with one change
     make bench-extract ARGS="--corpora references --columns 5 --draws 1"
+    make bench-extract ARGS="--base 'with a network' --rows 'network learns at temperature 1'"
     make bench-extract ARGS=--small
 
 Token accuracy on the development sets of the panel (``benchmarks/panel.py``), with at most 300 unlabelled texts: the
-default, and what each change adds to it, with the standard error over draws (and to field F1).
+default, and what each change adds to it, with the standard error over draws (and to field F1). Rows with a network need
+PyTorch and are run where they are named.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from functools import partial
 from pathlib import Path
@@ -25,6 +27,7 @@ from _panel.common import Options, Score
 
 from trellis import Extractor
 from trellis.apps.extract import learning as parts
+from trellis.apps.extract import word_classes
 from trellis.data.ragged import FloatArray
 from trellis.metrics.fields import score_fields
 
@@ -39,6 +42,15 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "CoDL (method)": {"method": "codl"},
     "no usual fields": {"usual_fields": False},
     "no back-off": {"back_off": 0.0},
+    "β 0.5": {"beta": 0.5},
+    "β 0.9": {"beta": 0.9},
+    "1 round": {"max_iter": 1},
+    "10 rounds": {"max_iter": 10},
+    "emission prior 1.01": {"emission_prior": 1.01},
+    "transition prior 1.1": {"transition_prior": 1.1},
+    "back-off 3": {"back_off": 3.0},
+    "smoothing of penalties 0.1": {"smoothing": 0.1},
+    "smoothing of penalties 2": {"smoothing": 2.0},
     "words seen twice are common": {"min_count": 2},
     "words seen five times are common": {"min_count": 5},
     "the same penalty for every learned rule": {"smoothing": 1e6},
@@ -47,12 +59,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 @contextmanager
-def pseudo_label_weight(weight: float) -> Iterator[None]:
-    before, parts.PSEUDO_LABELLED = parts.PSEUDO_LABELLED, weight
+def constant(module: Any, name: str, value: Any) -> Iterator[None]:
+    """With another value of a constant."""
+    before = getattr(module, name)
+    setattr(module, name, value)
     try:
         yield
     finally:
-        parts.PSEUDO_LABELLED = before
+        setattr(module, name, before)
 
 
 @contextmanager
@@ -79,23 +93,35 @@ CHANGES: dict[str, Callable[[], Any]] = {
     "unseen labels of the product too": partial(teacher, lambda hmm, crf, seen: (hmm, crf, np.ones_like(seen))),
     "half the CRF in the product": partial(teacher, lambda hmm, crf, seen: (hmm, tempered(crf, 0.5), seen)),
     "twice the CRF in the product": partial(teacher, lambda hmm, crf, seen: (hmm, tempered(crf, 2.0), seen)),
-    "pseudo-labels of weight 0.1": partial(pseudo_label_weight, 0.1),
-    "pseudo-labels of weight 1": partial(pseudo_label_weight, 1.0),
+    "pseudo-labels of weight 0.1": partial(constant, parts, "PSEUDO_LABELLED", 0.1),
+    "pseudo-labels of weight 1": partial(constant, parts, "PSEUDO_LABELLED", 1.0),
+    "no weights of label pairs after a mark": partial(constant, parts, "EDGES", False),
+    "common numbers and initials are words": partial(constant, word_classes, "ALWAYS", frozenset()),
 }
-DEFAULT = "default"
-ROWS = (DEFAULT, *SETTINGS, *CHANGES)
+NETWORK = "with a network"
+NETWORKS: dict[str, Callable[[], Any]] = {
+    NETWORK: nullcontext,
+    "network learns at temperature 1": partial(constant, parts, "SOFTENED", 1.0),
+    "network learns at temperature 4": partial(constant, parts, "SOFTENED", 4.0),
+    "network of a quarter of the passes": partial(constant, parts, "NETWORK_TEXTS", 2_500),
+}
+DEFAULT, WITHOUT_RULES = "default", "no rules in prediction"
+ROWS = (DEFAULT, *SETTINGS, *CHANGES, WITHOUT_RULES)
+SMALL = ("labels alone, rules in prediction", "no back-off", "half the CRF in the product", WITHOUT_RULES)
+"""Rows of a small run: each kind of change once."""
 
 
 def judged(corpus: panel.Corpus, few: Sequence[Any], many: Sequence[Any], row: str) -> tuple[float, float]:
     """Token accuracy and field F1."""
-    extractor = Extractor(corpus.rules, **SETTINGS.get(row, {}))
-    with CHANGES.get(row, partial(pseudo_label_weight, parts.PSEUDO_LABELLED))():
+    extractor = Extractor(corpus.rules, encoder="bilstm" if row in NETWORKS else None, **SETTINGS.get(row, {}))
+    with (CHANGES | NETWORKS).get(row, nullcontext)():
         extractor.fit(few, unlabelled=[one.tokens for one in many])
-    found = score_fields([list(one.labels or ()) for one in corpus.judged], extractor.predict(corpus.judged))
+    labels = extractor.predict(corpus.judged, constrained=row != WITHOUT_RULES)
+    found = score_fields([list(one.labels or ()) for one in corpus.judged], labels)
     return 100.0 * found.accuracy, 100.0 * found.total.f1
 
 
-def scores(options: Options, rows: Sequence[str], first: int) -> Iterator[Score]:
+def scores(options: Options, rows: Sequence[str], first: int, most: int) -> Iterator[Score]:
     for corpus in panel.corpora(options):
         for n in COLUMNS[:1] if options.small else COLUMNS:
             if not options.wants(corpus.name, n):
@@ -103,11 +129,13 @@ def scores(options: Options, rows: Sequence[str], first: int) -> Iterator[Score]
             for draw in range(first, first + (options.draws or DRAWS)):
                 few, many = panel.drawn(corpus, int(n), draw)
                 for row in rows:
-                    judge = partial(judged, corpus, few, many[:UNLABELLED], row)
-                    yield options.score("extract rows", corpus.name, n, row, draw, judge)
+                    judge = partial(judged, corpus, few, many[:most], row)
+                    task = "extract rows" if most == UNLABELLED else f"extract rows of {most}"
+                    yield options.score(task, corpus.name, n, row, draw, judge)
 
 
-def table(found: Sequence[Score], n: str) -> str:
+def table(found: Sequence[Score], n: str, base: str) -> str:
+    """The row that the others are compared with, and what they add to it."""
     values: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for one in found:
         if one.column == n:
@@ -116,18 +144,18 @@ def table(found: Sequence[Score], n: str) -> str:
     lines = [f"| {n} labelled texts | {' | '.join(corpora)} | mean |", "| --- " * (len(corpora) + 2) + "|"]
     for row in dict.fromkeys(row for row, _ in values):
         own = [np.array(values[row, corpus]) for corpus in corpora]
-        if row == DEFAULT:
+        if row == base:
             means = [one.mean(axis=0) for one in own]
             cells = [f"{accuracy:.1f} ({f1:.1f})" for accuracy, f1 in [*means, np.mean(means, axis=0)]]
         else:
-            cells = differences(own, [np.array(values[DEFAULT, corpus]) for corpus in corpora])
+            cells = differences(own, [np.array(values[base, corpus]) for corpus in corpora])
         lines.append(f"| {row} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def differences(own: Sequence[FloatArray], default: Sequence[FloatArray]) -> list[str]:
+def differences(own: Sequence[FloatArray], base: Sequence[FloatArray]) -> list[str]:
     """Of (n_draws, 2) accuracies and F1 of each corpus, and their mean over corpora."""
-    less = [one - other for one, other in zip(own, default, strict=True)]
+    less = [one - other for one, other in zip(own, base, strict=True)]
     error = [float(d[:, 0].std(ddof=1) / len(d) ** 0.5) if len(d) > 1 else 0.0 for d in less]
     means = [d.mean(axis=0) for d in less]
     rows = zip([*means, np.mean(means, axis=0)], [*error, float(np.hypot.reduce(error)) / len(error)], strict=True)
@@ -141,16 +169,19 @@ def main() -> None:
     parser.add_argument("--first-draw", type=int, default=FIRST_DRAW, help="number of the first draw")
     parser.add_argument("--corpora", nargs="+", default=[], help="corpora to run")
     parser.add_argument("--columns", nargs="+", default=[], help="numbers of labelled texts")
-    parser.add_argument("--rows", nargs="+", default=ROWS, choices=ROWS, help="rows beside the default")
+    parser.add_argument("--rows", nargs="+", choices=(*ROWS, *NETWORKS), help="rows of the table")
+    parser.add_argument("--base", default=DEFAULT, choices=(*ROWS, *NETWORKS), help="row that others are compared with")
+    parser.add_argument("--unlabelled", type=int, default=UNLABELLED, help="most unlabelled texts")
     parser.add_argument("--kept", type=Path, help="file of scores to keep and to resume from")
     given = parser.parse_args()
     options = Options(
         small=given.small, draws=given.draws or (1 if given.small else None), corpora=tuple(given.corpora),
         columns=tuple(given.columns), kept=Kept(given.kept),
     )  # fmt: skip
-    found = list(scores(options, list(dict.fromkeys((DEFAULT, *given.rows))), given.first_draw))
+    rows = given.rows or (SMALL if given.small else ROWS)
+    found = list(scores(options, list(dict.fromkeys((given.base, *rows))), given.first_draw, given.unlabelled))
     for n in dict.fromkeys(one.column for one in found):
-        print(f"{table(found, n)}\n")
+        print(f"{table(found, n, given.base)}\n")
 
 
 if __name__ == "__main__":
