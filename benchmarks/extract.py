@@ -24,11 +24,11 @@ import numpy as np
 from _kept import Kept
 from _panel import extract as panel
 from _panel.common import Options, Score
+from _rows import constant, rows_table
 
 from trellis import Extractor
 from trellis.apps.extract import learning as parts
 from trellis.apps.extract import word_classes
-from trellis.data.ragged import FloatArray
 from trellis.metrics.fields import score_fields
 
 UNLABELLED, DRAWS, FIRST_DRAW = 300, 3, 20
@@ -56,17 +56,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "the same penalty for every learned rule": {"smoothing": 1e6},
     "learned rules are hard": {"hard": True},
 }
-
-
-@contextmanager
-def constant(module: Any, name: str, value: Any) -> Iterator[None]:
-    """With another value of a constant."""
-    before = getattr(module, name)
-    setattr(module, name, value)
-    try:
-        yield
-    finally:
-        setattr(module, name, before)
 
 
 @contextmanager
@@ -134,34 +123,6 @@ def scores(options: Options, rows: Sequence[str], first: int, most: int) -> Iter
                     yield options.score(task, corpus.name, n, row, draw, judge)
 
 
-def table(found: Sequence[Score], n: str, base: str) -> str:
-    """The row that the others are compared with, and what they add to it."""
-    values: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for one in found:
-        if one.column == n:
-            values.setdefault((one.system, one.corpus), []).append((one.value, one.other or 0.0))
-    corpora = list(dict.fromkeys(corpus for _, corpus in values))
-    lines = [f"| {n} labelled texts | {' | '.join(corpora)} | mean |", "| --- " * (len(corpora) + 2) + "|"]
-    for row in dict.fromkeys(row for row, _ in values):
-        own = [np.array(values[row, corpus]) for corpus in corpora]
-        if row == base:
-            means = [one.mean(axis=0) for one in own]
-            cells = [f"{accuracy:.1f} ({f1:.1f})" for accuracy, f1 in [*means, np.mean(means, axis=0)]]
-        else:
-            cells = differences(own, [np.array(values[base, corpus]) for corpus in corpora])
-        lines.append(f"| {row} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def differences(own: Sequence[FloatArray], base: Sequence[FloatArray]) -> list[str]:
-    """Of (n_draws, 2) accuracies and F1 of each corpus, and their mean over corpora."""
-    less = [one - other for one, other in zip(own, base, strict=True)]
-    error = [float(d[:, 0].std(ddof=1) / len(d) ** 0.5) if len(d) > 1 else 0.0 for d in less]
-    means = [d.mean(axis=0) for d in less]
-    rows = zip([*means, np.mean(means, axis=0)], [*error, float(np.hypot.reduce(error)) / len(error)], strict=True)
-    return [f"{accuracy:+.1f} ±{e:.1f} ({f1:+.1f})" for (accuracy, f1), e in rows]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--small", action="store_true", help="use small generated data")
@@ -181,7 +142,8 @@ def main() -> None:
     rows = given.rows or (SMALL if given.small else ROWS)
     found = list(scores(options, list(dict.fromkeys((given.base, *rows))), given.first_draw, given.unlabelled))
     for n in dict.fromkeys(one.column for one in found):
-        print(f"{table(found, n, given.base)}\n")
+        own = [one for one in found if one.column == n]
+        print(f"{rows_table(own, given.base, f'{n} labelled texts')}\n")
 
 
 if __name__ == "__main__":

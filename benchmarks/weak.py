@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import random
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from _panel import weak
 from _panel.common import Options
+from _rows import constant
 
 from trellis import Aggregator
 from trellis.apps.aggregate import short_forms
@@ -33,18 +34,6 @@ from trellis.data.voted_files import read_voted
 from trellis.data.wrench import read_wrench_gold
 from trellis.models import vote_hmm
 from trellis.models.vote_hmm import VoteHMM
-
-
-@contextmanager
-def set_to(owner: Any, name: str, value: object) -> Iterator[None]:
-    """With another value of a constant or a default."""
-    before = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
-
 
 begin = VoteHMM.begin
 
@@ -74,16 +63,16 @@ SETTINGS: dict[str, dict[str, float]] = {
     "plain HMM": {"prior_strength": 0.0, "entity_bias": 0.0, "short_forms": False},
 }
 CHANGES: dict[str, Callable[[], AbstractContextManager[None]]] = {
-    "near-duplicates count in full": partial(set_to, vote_hmm, "NEAR_DUPLICATE", 2.0),
-    "near-duplicates from a Jaccard index of 0.5": partial(set_to, vote_hmm, "NEAR_DUPLICATE", 0.5),
-    "near-duplicates from a Jaccard index of 0.8": partial(set_to, vote_hmm, "NEAR_DUPLICATE", 0.8),
-    "no transition prior": partial(set_to, VoteHMM, "begin", without_transition_prior),
-    "no wrong vote names a wrong type": partial(set_to, vote_hmm, "WRONG_TYPE", 0.0),
-    "half of the wrong votes name a wrong type": partial(set_to, vote_hmm, "WRONG_TYPE", 0.5),
-    "least share of abstentions 0.01": partial(set_to, vote_hmm, "LEAST_SILENT", 0.01),
-    "least share of abstentions 0.2": partial(set_to, vote_hmm, "LEAST_SILENT", 0.2),
-    "Dirichlet α 1.01 in place of 1.1": partial(set_to, VoteHMM, "begin", with_less_smoothing),
-    "short forms of up to 5 letters": partial(set_to, short_forms, "LONGEST", 5),
+    "near-duplicates count in full": partial(constant, vote_hmm, "NEAR_DUPLICATE", 2.0),
+    "near-duplicates from a Jaccard index of 0.5": partial(constant, vote_hmm, "NEAR_DUPLICATE", 0.5),
+    "near-duplicates from a Jaccard index of 0.8": partial(constant, vote_hmm, "NEAR_DUPLICATE", 0.8),
+    "no transition prior": partial(constant, VoteHMM, "begin", without_transition_prior),
+    "no wrong vote names a wrong type": partial(constant, vote_hmm, "WRONG_TYPE", 0.0),
+    "half of the wrong votes name a wrong type": partial(constant, vote_hmm, "WRONG_TYPE", 0.5),
+    "least share of abstentions 0.01": partial(constant, vote_hmm, "LEAST_SILENT", 0.01),
+    "least share of abstentions 0.2": partial(constant, vote_hmm, "LEAST_SILENT", 0.2),
+    "Dirichlet α 1.01 in place of 1.1": partial(constant, VoteHMM, "begin", with_less_smoothing),
+    "short forms of up to 5 letters": partial(constant, short_forms, "LONGEST", 5),
 }
 DRAWS, TOKENS, FEW, SAMPLES = 3, 20_000, 200, 200
 

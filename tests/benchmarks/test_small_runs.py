@@ -110,6 +110,7 @@ def engine(table: Table) -> None:
 def extract(table: Table) -> None:
     changes = ("| labels alone, rules in prediction |", "| no back-off |", "| half the CRF in the product |")
     assert differ(table.column("| default |", *changes))
+    assert table.row("| no rules in prediction |")[0] != 0.0
 
 
 def frameworks(table: Table) -> None:
@@ -121,6 +122,10 @@ def induction(table: Table) -> None:
     for after in ("bosque:", "Closed-class words given"):
         assert differ(table.column("EM", "Sparse (32)", after=after))
     assert differ(table.column("none", "EM", after="bosque: accuracy of an averaged"))
+
+
+def induction_defaults(table: Table) -> None:
+    assert all(row[0] != 0.0 for row in map(table.row, ("| no sparsity |", "| a quarter of the prior |")))
 
 
 def jlis(table: Table) -> None:
@@ -182,7 +187,8 @@ CHECKS: dict[str, Callable[[Table], None]] = {
     "gamma": gamma, "running-example": running_example, "align": align, "align-figures": align_figures,
     "align-defaults": align_defaults, "align-paper": align_paper,
     "citations": citations, "crf": crf, "dmv": dmv, "engine": engine, "extract": extract, "frameworks": frameworks,
-    "induction": induction, "jlis": jlis, "lclr": lclr, "margin": margin, "multiview": multiview,
+    "induction": induction, "induction-defaults": induction_defaults, "jlis": jlis, "lclr": lclr, "margin": margin,
+    "multiview": multiview,
     "mt": mt, "neural": neural, "relations": relations, "transfer": transfer, "trees": trees, "weak": weak,
 }  # fmt: skip
 """What must differ in the table of a benchmark. One that is not listed must print numbers that are not all the same."""
