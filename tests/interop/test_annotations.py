@@ -168,7 +168,7 @@ def test_training_warns_of_predictions_that_count_as_labels(tmp_path, capfd):
     assert "predictions" not in capfd.readouterr().err
     assert run("extract", "suggest", "-m", model, few, "--texts", "2", "-o", following) == 0
     assert run(*train, following) == 0
-    assert f"{following} has 2 texts written by `trellis extract suggest`" in capfd.readouterr().err
+    assert f"{following} has 2 texts with predicted labels" in capfd.readouterr().err
 
 
 def test_the_name_of_a_file_is_not_a_text(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -34,6 +35,30 @@ def encoded(
     except UnknownNameError as error:
         raise _hinted(error, texts, names) from None
     return corpus.with_columns(classes.columns, Storage(UNBOUNDED))
+
+
+class Unlabelled:
+    """Texts beside the labelled ones, without those that repeat one: a text is learned from once.
+
+    n_repeated : how many were left out; for each labelled text at most one of the same tokens
+
+    >>> ann, bob = Document(("Ann",)), Document(("Bob",))
+    >>> some = Unlabelled([ann], [bob, ann, ann])
+    >>> [text.text for text in some], some.n_repeated
+    (['Bob', 'Ann'], 1)
+    """
+
+    def __init__(self, labelled: Iterable[Document], texts: Iterable[Document]) -> None:
+        self.texts, self.n_repeated = texts, 0
+        self._labelled = Counter(text.tokens for text in labelled if len(text))
+
+    def __iter__(self) -> Iterator[Document]:
+        for text in self.texts:
+            if self._labelled[text.tokens]:
+                self._labelled[text.tokens] -= 1
+                self.n_repeated += 1
+            else:
+                yield text
 
 
 def learning_corpus(

@@ -11,7 +11,7 @@ from typing import Any, NotRequired, Self, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.apps.extract.encoding import encoded, learning_corpus, naming, side_by_side
+from trellis.apps.extract.encoding import Unlabelled, encoded, learning_corpus, naming, side_by_side
 from trellis.apps.extract.features import boundary_features
 from trellis.apps.extract.learning import (
     MODEL_KINDS,
@@ -137,6 +137,8 @@ class Extractor(SavedEstimator):
         Labels.
     classes_of_words_ : object
         Words and shapes that the HMM emits.
+    n_repeated_ : int
+        Number of unlabelled texts that ``fit`` left out because they are the same as a labelled one.
 
     Examples
     --------
@@ -203,7 +205,8 @@ class Extractor(SavedEstimator):
         """Learn from texts (strings, lists of tokens, or texts that were read with their labels).
 
         y : labels of the tokens of each text; None for an unlabelled text or token
-        unlabelled : further texts, in any iterable;  dev : texts whose accuracy is recorded in the history
+        unlabelled : further texts, in any iterable; one that is the same as a labelled text is left out
+        dev : texts whose accuracy is recorded in the history
         without : names of rules that are left out
         """
         self._check_types()
@@ -211,7 +214,8 @@ class Extractor(SavedEstimator):
         without = check_names(without, "without")
         self._take_rules(ExtractionRules.read(self.rules, self.rules_path, self.files))
         labelled = self.texts(X, y)
-        some = (text for text in chain(labelled, each_document(unlabelled, self.tokeniser_)) if len(text))
+        others = Unlabelled(labelled, each_document(unlabelled, self.tokeniser_))
+        some = (text for text in chain(labelled, others) if len(text))
         first = next(some, None)
         if first is None:
             raise DataError("there is no text to learn from: give labelled or unlabelled texts")
@@ -224,6 +228,7 @@ class Extractor(SavedEstimator):
         every, storage = chain([first], some), Storage(self.memory)
         corpus, self.classes_of_words_, with_labels = learning_corpus(every, names, self.min_count, storage)
         texts = OnDemand(len(corpus.batch), lambda number: with_labels.get(number) or corpus.sentence(number))
+        self.n_repeated_ = others.n_repeated
         free = np.flatnonzero(~corpus.batch.complete)
         with naming(OnDemand(len(free), lambda number: texts[int(free[number])])):
             judged = None if dev is None else (encoded(self.texts(dev), names, self.classes_of_words_), None)

@@ -43,7 +43,9 @@ class Suggestion:
         return found
 
 
-def suggest(extractor: Extractor, texts: Iterable[TextLike], n: int = 10) -> list[Suggestion]:
+def suggest(
+    extractor: Extractor, texts: Iterable[TextLike], n: int = 10, *, labelled: Iterable[TextLike] = ()
+) -> list[Suggestion]:
     """Return the ``n`` texts whose labels would be most informative, best first, without duplicates.
 
     Parameters
@@ -54,8 +56,11 @@ def suggest(extractor: Extractor, texts: Iterable[TextLike], n: int = 10) -> lis
         Unlabelled texts.
     n : int, default=10
         Number of texts.
+    labelled : list of str, list of str or Document, default=()
+        Texts that have labels already; they are not suggested. Those in which labels are missing may be.
     """
-    documents = [text for text in extractor.texts(texts) if len(text)]
+    done = {text.tokens for text in extractor.texts(labelled) if text.labels is not None and None not in text.labels}
+    documents = [text for text in extractor.texts(texts) if len(text) and text.tokens not in done]
     found, alone = extractor.extract(documents), extractor.predict(documents, constrained=False)
     chosen: dict[tuple[str, ...], Suggestion] = {}
     for number, (document, plain) in enumerate(zip(found, alone, strict=True)):

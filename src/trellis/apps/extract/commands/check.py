@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SHOWN = 4
 """At most this many words of a rule are shown."""
+PLACES = "places: tokens, fields or texts that the rule is about."
+TESTS = "tests: how often the labels could violate it; violations: how often they do."
 
 
 def check(
@@ -66,14 +68,18 @@ def _record(one: RuleCheck) -> dict[str, Any]:
 def _print(console: Console, found: list[RuleCheck], n_texts: int) -> None:
     from rich.table import Table
 
-    table = Table(title=f"{counted(len(found), 'rule')} in {counted(n_texts, 'text')}", title_justify="left")
-    for name in ("rule", "applies", "texts", "violated by labels", "words"):
+    console.print(f"{counted(len(found), 'rule')} in {counted(n_texts, 'text')}. {PLACES}", soft_wrap=True)
+    is_tested = any(one.broken is not None for one in found)
+    if is_tested:
+        console.print(TESTS, soft_wrap=True)
+    table = Table()
+    for name in ("rule", "places", "texts", *["tests", "violations"] * is_tested, "words"):
         table.add_column(name, justify="left" if name in ("rule", "words") else "right")
     for one in found:
         words = [f"{word} ({n})" if n > 1 else word for word, n in one.words[:SHOWN]]
         more = ["..."] if len(one.words) > SHOWN else []
-        broken = "" if one.broken is None else f"{one.broken} of {one.tested}"
-        table.add_row(visible(one.name), str(one.places), str(one.texts), broken, visible("  ".join([*words, *more])))
+        numbers = [one.places, one.texts, *([one.tested, one.broken or 0] if is_tested else [])]
+        table.add_row(visible(one.name), *map(str, numbers), visible("  ".join([*words, *more])))
     console.print(table)
     for one in found:
         if one.broken:

@@ -41,6 +41,7 @@ def convert(
     from trellis.data.annotations import brat_text, is_unlabelled, write_annotations
     from trellis.data.columns import write_columns
     from trellis.data.files import shown
+    from trellis.data.jsonlines import count_predicted
     from trellis.data.records import write_documents
     from trellis.data.tables import is_table, write_table
     from trellis.data.text_files import read_labelled
@@ -65,6 +66,12 @@ def convert(
                 f"Warning: {counted(given - len(texts), 'unlabelled text')} left out: brackets cannot represent them",
                 err=True,
             )
+    if n := count_predicted(labelled):
+        typer.echo(
+            f"Warning: {shown(labelled)} has {counted(n, 'text')} with predicted labels; the output does not mark them "
+            "as predictions: correct them before you train on them",
+            err=True,
+        )
     partly = [text for text in texts if {None} < set(text.labels or ())]
     if partly and to is not AnnotationFormat.COLUMNS:
         typer.echo(

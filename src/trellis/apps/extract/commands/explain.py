@@ -30,6 +30,16 @@ if TYPE_CHECKING:
     from trellis.apps.extract.explain import RuleReport, Utility
 
 
+VIOLATIONS = """\
+How often each rule could be violated (tests), and how often it is: by the best
+labels of the model alone, by those under the rules, and by the labels given."""
+UTILITY = """\
+Token accuracy in percent with this rule only, and with all rules except it.
+A rule helps if accuracy without it is lower than with (all)."""
+WHERE = {"in prediction": "Rules left out in prediction", "supervised": "Trained again on labels only"}
+"""What the rules are left out of -> the title of the table."""
+
+
 def explain(
     model: Model,
     text: Annotated[
@@ -93,9 +103,9 @@ def _print(console: Console, rules: list[RuleReport], tables: dict[str, list[Uti
     for rule in rules:
         said = Text.assemble((visible(rule.name), "bold"), "  ", visible(rule.sentence))
         console.print(said, soft_wrap=True)
-    table = Table(title="violations", title_justify="left")
+    table = Table()
     shows_duals = any(rule.dual is not None for rule in rules)
-    for name in ("rule", "tested", "model alone", "under the rules", "labels", "strength", *["dual"] * shows_duals):
+    for name in ("rule", "tests", "model alone", "under the rules", "labels", "strength", *["dual"] * shows_duals):
         table.add_column(name, justify="left" if name == "rule" else "right")
     for rule in rules:
         table.add_row(
@@ -108,10 +118,13 @@ def _print(console: Console, rules: list[RuleReport], tables: dict[str, list[Uti
             *["" if rule.dual is None else f"{rule.dual:.2g}"] * shows_duals,
         )
     console.print()
+    console.print(VIOLATIONS, soft_wrap=True)
     console.print(table)
     if tables:
         console.print()
-        console.print(_utility_table(tables))
+        console.print(UTILITY, soft_wrap=True)
+        for name, rows in tables.items():
+            console.print(_utility_table(WHERE.get(name, f"Trained again by {name}"), rows))
 
 
 def _strength(rule: RuleReport) -> str:
@@ -124,18 +137,14 @@ def _strength(rule: RuleReport) -> str:
     return f"{rule.strength} {'∞' if amount >= INFINITE else f'{amount:.3g}'}"
 
 
-def _utility_table(tables: dict[str, list[Utility]]) -> Any:
+def _utility_table(title: str, rows: list[Utility]) -> Any:
     from rich.table import Table
 
-    table = Table(title="token accuracy, in percent", title_justify="left")
-    table.add_column("rule")
-    for name in tables:
-        table.add_column(f"{name}: only this rule", justify="right")
-        table.add_column("all others", justify="right")
-    first = next(iter(tables.values()))
-    for i, row in enumerate(first):
-        cells = [cell for t in tables.values() for cell in (f"{100 * t[i].alone:.2f}", f"{100 * t[i].without:.2f}")]
-        table.add_row(visible(row.name), *cells)
+    table = Table(title=title, title_justify="left")
+    for name in ("rule", "only this rule", "without it"):
+        table.add_column(name, justify="left" if name == "rule" else "right")
+    for row in rows:
+        table.add_row(visible(row.name), f"{100 * row.alone:.2f}", f"{100 * row.without:.2f}")
     return table
 
 

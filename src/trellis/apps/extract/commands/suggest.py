@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import json as _json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from trellis.cli.checks import check_files
-from trellis.cli.options import Force, Json, Model, Output, Quiet, Threads, jobs, number_option, wants_json
+from trellis.cli.options import (
+    LABELLED,
+    Force,
+    Json,
+    LabelColumn,
+    Model,
+    Output,
+    Quiet,
+    Threads,
+    WordColumn,
+    jobs,
+    number_option,
+    wants_json,
+)
 from trellis.errors import counted
 
 
@@ -16,7 +29,10 @@ def suggest(
     model: Model,
     text: Annotated[str, typer.Argument(help="Unlabelled texts; `-`: stdin.")] = "-",
     output: Output = "-",
+    labelled: Annotated[list[str] | None, LABELLED] = None,
     number: Annotated[int, number_option("--texts", min=1, help="Suggest this many texts.")] = 10,
+    word_column: WordColumn = 0,
+    label_column: LabelColumn = 1,
     json: Json = False,
     force: Force = False,
     threads: Threads = None,
@@ -24,23 +40,28 @@ def suggest(
 ) -> None:
     """Suggest texts to label next, the least certain first, with the reasons.
 
-    `trellis extract suggest -m fields.trellis text.txt --texts 20 -o next.jsonl` writes each text with the
-    predicted fields, its score and the reasons. `trellis extract convert` turns this file into tasks for an annotation
-    tool.
+    `trellis extract suggest -m fields.trellis text.txt -l few.tsv --texts 20 -o next.jsonl` writes each text with the
+    predicted fields, its score and the reasons. Texts that are labelled in few.tsv are not suggested again.
+    `trellis extract convert` turns this file into tasks for an annotation tool.
     """
     from trellis.apps.extract.extractor import Extractor
     from trellis.apps.extract.suggest import suggest as suggested
     from trellis.data.files import shown, writing
-    from trellis.data.text_files import json_record, read_texts
+    from trellis.data.text_files import json_record, read_labelled, read_texts
     from trellis.errors import DataError
 
-    check_files({"--model": model, "text": text}, {"--output": output}, force=force)
+    read = {"--model": model, "text": text, "--labelled": labelled}
+    check_files(read, {"--output": output}, force=force)
     extractor = Extractor.load(model, n_jobs=jobs(threads))
-    texts = read_texts(text, tokeniser=extractor.tokeniser_)
+    columns: dict[str, Any] = {"word_column": word_column, "tokeniser": extractor.tokeniser_}
+    texts = read_texts(text, **columns)
     if not any(map(len, texts)):
         raise DataError("there is no text in it", path=shown(text))
-    found = suggested(extractor, texts, number)
-    if not quiet:
+    few = [t for path in labelled or () for t in read_labelled(path, label_column=label_column, **columns)]
+    found = suggested(extractor, texts, number, labelled=few)
+    if not found:
+        typer.echo(f"Warning: every text of {shown(text)} is labelled already", err=True)
+    elif not quiet:
         typer.echo(f"{len(found)} of {counted(len(texts), 'text')}", err=True)
     with writing(output) as out:
         for one in found:

@@ -47,7 +47,7 @@ def tokens(
     from itertools import chain, islice
 
     from trellis.data.columns import write_columns
-    from trellis.data.jsonlines import write_jsonlines
+    from trellis.data.records import write_documents
     from trellis.data.text_files import stream_texts
     from trellis.data.tokens import TOKENISERS, WORDS, Tokeniser
 
@@ -73,6 +73,6 @@ def tokens(
     if plain:
         print_lines(output, (" ".join(t.tokens) for t in islice(every, lines)))
     elif wants_json(output, json):
-        write_jsonlines(output, (replace(s, labels=(None,) * len(s), columns={}) for s in some))
+        write_documents(output, (replace(s, labels=(None,) * len(s), columns={}) for s in some))
     else:
         write_columns(output, (replace(s, labels=None, columns={}) for s in some))

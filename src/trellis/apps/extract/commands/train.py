@@ -116,9 +116,11 @@ def train(
         extractor.ccm_.history_.save(history)
     n_labelled = sum(t.labels is not None and None not in t.labels for t in few)
     if not quiet:
+        n_repeated = extractor.n_repeated_
+        repeated = f" (without {n_repeated} that repeat a labelled one)" if n_repeated else ""
         typer.echo(
             f"{counted(len(parsed), 'rule')}, {counted(n_labelled, 'labelled text')}, "
-            f"{counted(len(few) + n_many - n_labelled, 'other text')}, "
+            f"{counted(len(few) + n_many - n_repeated - n_labelled, 'other text')}{repeated}, "
             f"{counted(len(extractor.label_names_), 'label')}, "
             f"{counted(extractor.ccm_.n_iter_, 'round')} of {extractor.method_}: {save}",
             err=True,
@@ -146,13 +148,13 @@ def _labelled_texts(paths: Sequence[str], **columns: Any) -> list[Document]:
 
 def _warn_of_predictions(paths: Sequence[str]) -> None:
     """Warn of files with predictions, which count as labels."""
-    from trellis.data.jsonlines import count_suggested
+    from trellis.data.jsonlines import count_predicted
 
     for path in paths:
-        if n := count_suggested(path):
+        if n := count_predicted(path):
             typer.echo(
-                f"Warning: {path} has {counted(n, 'text')} written by `trellis extract suggest`: their labels are "
-                "predictions, unless you have corrected them",
+                f"Warning: {path} has {counted(n, 'text')} with predicted labels, which are learned like labels of "
+                "your own: correct them first",
                 err=True,
             )
 
