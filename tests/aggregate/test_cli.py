@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -53,20 +54,22 @@ def test_columns_and_a_table_of_accuracies(votes, capfd):
     assert (votes / "acc.tsv").read_text().startswith("function\taccuracy")
 
 
-PHASES = ["reading", "preparing", "learning", "labelling", "writing"]
+PHASES = ["reading", "finding abbreviations", "counting votes", "learning", "labelling", "writing"]
 
 
 def phases(err):
     """Phases of progress lines such as "reading: 40", in order."""
-    return list(dict.fromkeys(line.split(":")[0] for line in err.splitlines() if ": " in line))
+    return [line.split(":")[0] for line in err.splitlines() if re.search(r": \d", line)]
 
 
 def test_every_phase_reports_progress_unless_quiet(votes, capfd):
     assert run("aggregate", "votes.jsonl", "-o", "out.tsv", "--save", "m") == 0
     err = capfd.readouterr().err
     assert phases(err) == PHASES
-    assert "reading: 40\n" in err
-    assert "writing: 40/40\n" in err
+    assert "reading: 40 texts\n" in err
+    assert re.search(r"^learning: \d+/100 rounds .* converged$", err, flags=re.M)
+    assert "labelling: 40/40 texts\n" in err
+    assert "writing: 40/40 texts\n" in err
     assert run("aggregate", "votes.jsonl", "-m", "m", "-o", "again.tsv") == 0
     assert phases(capfd.readouterr().err) == ["reading", "labelling", "writing"]
     for more in (["-o", "quiet.tsv"], ["-m", "m", "-o", "quiet2.tsv"]):

@@ -42,7 +42,7 @@ strength = "hard"
     model = train(tmp_path, rules, f"Ann\tNAME\n1999\tYEAR{name}\n")
     assert run("extract", "explain", "-m", model, tmp_path / "few.tsv") == 0
     out = capfd.readouterr().out
-    said, _, tables = out.partition("violations")
+    said, _, tables = out.partition("How often each rule could be violated")
     assert said.startswith(f"{name}  At every token, if the word matches ^(19|2[0-9]?)..$ then the label is YEAR{name}")
     assert "the word matches ^[A-Z][a-z]+[/x]?$ then" in said
     assert tables.count(f"│ {name} ") == 2

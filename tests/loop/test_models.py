@@ -106,7 +106,7 @@ def test_patience_stops_and_needs_a_development_set() -> None:
 
 def test_progress_is_shown_where_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     trained("ArcParser margin", verbose=True)
-    assert "learning arcs: 6/6  objective" in capsys.readouterr().err
+    assert "learning arcs: 6/6 rounds  objective" in capsys.readouterr().err
     trained("ArcParser margin")
     assert capsys.readouterr().err == ""
 

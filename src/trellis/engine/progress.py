@@ -15,19 +15,22 @@ class Progress:
     """Rounds of learning, or other steps, as they end, with a line of figures.
 
     total : number of steps; None if it is not known
-    show : True: a bar if standard error is a terminal, else a line now and then; False: silence
+    show : True: a bar if standard error is a terminal, else a line now and then, and one at the end; False: silence
+    unit : what is counted, such as "texts"
     """
 
     SECONDS_BETWEEN_LINES = 5.0
     ITEMS_BETWEEN_UPDATES = 100
 
-    def __init__(self, title: str, total: int | None, show: bool = True) -> None:
-        self.title, self.total, self.show = title, total, show
+    def __init__(self, title: str, total: int | None, show: bool = True, unit: str = "") -> None:
+        self.title, self.total, self.show, self.unit = title, total, show, unit
         self._bar: Any = None
         self._task: Any = None
         self._last_line = 0.0
+        self._pending = ""
 
     def __enter__(self) -> Self:
+        self._last_line = time.monotonic()
         if self.show and sys.stderr.isatty():
             try:
                 from rich.console import Console
@@ -36,7 +39,8 @@ class Progress:
 
                 self._bar = Bar(
                     TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
-                    TimeElapsedColumn(), TextColumn("{task.fields[figures]}", markup=False),
+                    TextColumn(self.unit, markup=False), TimeElapsedColumn(),
+                    TextColumn("{task.fields[figures]}", markup=False),
                     console=Console(stderr=True), redirect_stdout=False,
                 )  # fmt: skip
                 self._bar.start()
@@ -52,13 +56,20 @@ class Progress:
         try:
             if self._bar is not None:
                 self._bar.update(self._task, completed=done, figures=figures)
-            elif time.monotonic() - self._last_line >= self.SECONDS_BETWEEN_LINES or done == self.total:
-                self._last_line = time.monotonic()
+            else:
                 count = str(done) if self.total is None else f"{done}/{self.total}"
-                sys.stderr.write(f"{self.title}: {count}  {figures}".rstrip() + "\n")
-                sys.stderr.flush()
+                self._pending = f"{self.title}: {count} {self.unit}".rstrip() + f"  {figures}".rstrip() + "\n"
+                if time.monotonic() - self._last_line >= self.SECONDS_BETWEEN_LINES:
+                    self._write_line()
         except Exception:
             self.show = False
+
+    def _write_line(self) -> None:
+        """The last line that was reported, unless it is written already."""
+        line, self._pending, self._last_line = self._pending, "", time.monotonic()
+        if line:
+            sys.stderr.write(line)
+            sys.stderr.flush()
 
     def over(self, items: Iterable[Item]) -> Iterator[Item]:
         """The items, counted as they are used."""
@@ -72,8 +83,10 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._bar is not None:
-            try:
+        try:
+            if self._bar is not None:
                 self._bar.stop()
-            except Exception:
-                self.show = False
+            elif kind is None:
+                self._write_line()
+        except Exception:
+            self.show = False

@@ -92,7 +92,7 @@ class Loop:
                 run = replace(run, state=step.initial_state(settings.gamma_at(0), rng))
             unsolved: list[tuple[float, str]] = []
             of = "" if settings.n_init == 1 else f", start {run.restart + 1} of {settings.n_init}"
-            with Progress(settings.title + of, settings.max_iter, settings.verbose) as progress:
+            with Progress(settings.title + of, settings.max_iter, settings.verbose, "rounds") as progress:
                 try:
                     while len(run.history) < settings.max_iter and not run.converged:
                         begin = time.perf_counter()
@@ -113,7 +113,7 @@ class Loop:
                             found.kkt_residual, found.evaluations, time.perf_counter() - begin, metric, found.gap,
                         )  # fmt: skip
                         run = self._judged(run, entry, found)
-                        progress.advance(number + 1, _figures(entry))
+                        progress.advance(number + 1, _figures(entry, run.converged))
                         last = run.converged or number + 1 == settings.max_iter
                         if settings.checkpoint is not None and (last or (number + 1) % settings.checkpoint_every == 0):
                             write_checkpoint(settings.checkpoint, run, best, self.known)
@@ -230,8 +230,9 @@ def mix(one: dict[str, FloatArray], other: dict[str, FloatArray], share: float) 
     return {name: share * one[name] + (1.0 - share) * other[name] for name in other}
 
 
-def _figures(entry: Round) -> str:
+def _figures(entry: Round, converged: bool) -> str:
     """What a round did, for the progress line."""
     worst = max(entry.violation.values(), default=0.0)
     shown = f"objective {entry.objective:.6g}" + (f"  violation {worst:.2g}" if entry.violation else "")
-    return shown if entry.dev is None else f"{shown}  dev {entry.dev:.4f}"
+    shown += "" if entry.dev is None else f"  dev {entry.dev:.4f}"
+    return f"{shown}  converged" if converged else shown

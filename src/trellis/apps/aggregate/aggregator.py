@@ -152,29 +152,30 @@ class Aggregator(SavedEstimator):
         functions = list(dict.fromkeys(name for text in texts for name in text.votes))
         meanings = self._meanings(texts)
         compile_ahead("aggregate")
-        with Progress("preparing", 2, self.verbose) as progress:
-            progress.advance(0, "short forms")
-            if self.short_forms and is_bio(meanings):
-                texts = [with_short_forms(text) for text in texts]
-                functions += [SHORT_FORMS] if any(SHORT_FORMS in text.votes for text in texts) else []
-            progress.advance(1, "coding votes")
+        if self.short_forms and is_bio(meanings):
+            with Progress("finding abbreviations", len(texts), self.verbose, "texts") as progress:
+                texts = [with_short_forms(text) for text in progress.over(texts)]
+            functions += [SHORT_FORMS] if any(SHORT_FORMS in text.votes for text in texts) else []
+        with Progress("counting votes", len(texts), self.verbose, "texts") as progress:
+            progress.advance(0)
             model = VoteHMM(
                 list(dict.fromkeys(label for labels in meanings.values() for label in labels)), functions, meanings,
                 accuracy=self._accuracy_of(functions), strength=self.prior_strength, n_jobs=self.n_jobs,
             )  # fmt: skip
             batch = model.encode(texts, fit=True)
             model.begin(batch)
-            progress.advance(2)
+            progress.advance(len(texts))
         self._take(model, self._read_rules())
         self.learner_.train(Training(model, batch, engine_for(self.n_jobs, self.engine)))
         self.history_ = self.learner_.history_
-        with Progress("labelling", 1, self.verbose) as progress:
+        with Progress("labelling", len(texts), self.verbose, "texts") as progress:
+            progress.advance(0)
             if is_bio(meanings):
                 model.offset_[[name.startswith(BEGINS) for name in self.label_names_]] = self.entity_bias
             found = self.learner_.infer(batch).compute(OUTPUTS, POSTERIORS)
             self.labels_, self.probabilities_ = found.labels, found.marginals
             self.accuracies_ = _accuracies(model, batch, self.probabilities_)
-            progress.advance(1)
+            progress.advance(len(texts))
         return self
 
     # prediction

@@ -112,16 +112,17 @@ def aggregate(
         verbose=not quiet, **settings,
     )  # fmt: skip
     untrained.check_settings()
-    with Progress("reading", None, not quiet) as progress:
+    with Progress("reading", None, not quiet, "texts") as progress:
         texts = list(progress.over(text for path in files for text in read_voted(path, all_functions=all_functions)))
     if not texts:
         raise DataError("there is no text in " + ", ".join(files))
     if model is not None:
         made = Aggregator.load(model, n_jobs=settings["n_jobs"])
-        with Progress("labelling", 1, not quiet) as progress:
+        with Progress("labelling", len(texts), not quiet, "texts") as progress:
+            progress.advance(0)
             inference = made.infer(texts)
             found, probabilities = inference.labels, inference.marginals
-            progress.advance(1)
+            progress.advance(len(texts))
     else:
         made = untrained.fit(texts)
         found, probabilities = made.labels_, made.probabilities_
@@ -130,7 +131,7 @@ def aggregate(
         if history is not None:
             made.history_.save(history)
     on_screen = output == "-" and sys.stdout.isatty()  # a progress bar would appear between the labels
-    with Progress("writing", len(texts), not quiet and not on_screen) as progress:
+    with Progress("writing", len(texts), not quiet and not on_screen, "texts") as progress:
         rows = zip(texts, found, probabilities, strict=True)
         _write(output, progress.over(rows), made.label_names_, wants_json(output, json))
     if accuracies is not None or (not quiet and model is None):
@@ -193,6 +194,7 @@ def _report_accuracies(made: Aggregator, path: str | None, json: bool) -> None:
         rows.append((visible(name), shown, str(a.votes), f"{a.coverage:.4f}"))
     if path is None:
         console, width = plain_console(stderr=True, soft_wrap=True), max(len(row[0]) for row in rows)
+        console.print("estimated accuracy of each function; coverage: share of the tokens that it votes on")
         for name, accuracy, votes, coverage in rows:
             console.print(f"{name:<{width}}  {accuracy:>8}  {votes:>6}  {coverage:>8}")
         return

@@ -345,7 +345,7 @@ def apply_functions(
         documents = [Document((text.text,), path=text.path, line=text.line) for text in documents]
     chunks = [documents[at : at + CHUNK] for at in range(0, len(documents), CHUNK)]
     found: list[Document] = []
-    with Progress("labelling functions", len(documents), verbose) as progress:
+    with Progress("applying labelling functions", len(documents), verbose, "texts") as progress:
         for votes, chunk in zip(_voted(chosen, chunks, n_jobs), chunks, strict=True):
             for number, text in enumerate(chunk):
                 own = dict(zip(names, (votes[f][number] for f in range(len(chosen))), strict=True))

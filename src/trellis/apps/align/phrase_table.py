@@ -78,13 +78,13 @@ def phrases(
         table = files.enter_context(
             PhraseTable(max_length=max_phrase_length, min_weight=min_probability if weighted else 0.5)
         )
-        with Progress("extracting", None, not quiet) as progress:
+        with Progress("extracting phrases", None, not quiet, "sentence pairs") as progress:
             for _ in progress.over(_added(table, text, links, weighted)):
                 pass
         if words is not None:
             for left, right, forward, backward in table.word_translations():
                 words.write(f"{left}\t{right}\t{forward:.6g}\t{backward:.6g}\n")
-        with Progress("writing", None, not quiet) as progress:
+        with Progress("writing", None, not quiet, "phrase pairs") as progress:
             for entry in progress.over(table.entries()):
                 out.write(entry.moses() + "\n")
                 if orders is not None:
