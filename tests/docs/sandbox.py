@@ -130,6 +130,7 @@ def _names(folder):
     same = [("the cat sleeps on the wall", "on the wall the cat sleeps"), ("a rose climbs", "a red rose climbs")]
     other = [("the cat sleeps", "nobody came home"), ("rain fell all day", "the price of bread rose again")]
     lines = "".join(f"{a}\t{b}\t{int(k < 2)}\n" for k, (a, b) in enumerate([*same, *other]))
+    (folder / "similar.tsv").write_text("big\tlarge\t0.9\n", encoding="utf-8")
     for name in ("pairs.tsv", "dev.tsv"):
         (folder / name).write_text(lines, encoding="utf-8")
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.hostile.command import run
 from tests.match.test_matcher import names, sentences
+from trellis import Matcher
 
 QUICK = ("--negatives", 6, "-q", "--threads", 1)
 
@@ -70,6 +71,24 @@ def test_sentences_with_answers_and_dev(tmp_path, capfd):
     assert run(*command, *more, *QUICK) == 0
     assert capfd.readouterr().out == "accuracy    100.00 of 40 pairs\n"
     assert "objective" in (tmp_path / "h.jsonl").read_text()
+
+
+def test_similarities_of_words_and_what_may_be_deleted(tmp_path, capfd):
+    pairs, answers = sentences(30)
+    rows = [f"{a}\t{b}\t{max(z, 0)}\n" for (a, b), z in zip(pairs, answers, strict=True)]
+    (tmp_path / "train.tsv").write_text("".join(rows))
+    (tmp_path / "similar.tsv").write_text("a\tthe\t0.5\n")
+    command = ["match", "train", tmp_path / "train.tsv", "--kind", "sentences", "--method", "two-stage", "--cost", 10]
+    more = ["--similarity", tmp_path / "similar.tsv", "--deletions", "words", "--save", tmp_path / "m"]
+    assert run(*command, *more, *QUICK) == 0
+    assert run("match", "predict", tmp_path / "train.tsv", "--model", tmp_path / "m", "-o", tmp_path / "out") == 0
+    assert "of 30 pairs" in capfd.readouterr().err
+    made = Matcher.load(tmp_path / "m")
+    assert made.similarity == {"a": {"the": 0.5}}
+    assert made.deletions == "words"
+    (tmp_path / "similar.tsv").write_text("a the 0.5\n")
+    assert run(*command, *more, *QUICK) == 2
+    assert "similar.tsv, line 1: expected word TAB word TAB value" in capfd.readouterr().err
 
 
 LONG = "a" * 5000

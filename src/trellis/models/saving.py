@@ -38,6 +38,7 @@ _CLASSES = {
     "ArcLabeller": "trellis.models.arc_labeller",
     "ArcParser": "trellis.models.arc_parser",
     "CCM": "trellis.learn.ccm",
+    "ContrastiveEstimation": "trellis.learn.contrastive",
     "CRF": "trellis.models.crf",
     "CoDL": "trellis.learn.codl",
     "DMV": "trellis.models.dmv",

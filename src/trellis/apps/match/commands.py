@@ -41,7 +41,7 @@ WORDS_OF_NAMES = 3
 SETTINGS = FieldOptions(
     "trellis.apps.match.matcher:Matcher",
     first="kind",
-    learning="method C negatives max_segment max_iter random_state",
+    learning="method C negatives max_segment deletions max_iter random_state",
     knowledge="wordnet",
     run="n_jobs",
     flags={"C": "--cost"},
@@ -61,6 +61,15 @@ def train(
     ] = None,
     dev: Annotated[
         str | None, file_option("--dev", help="Development set. Labelled pairs; the accuracy on them is shown.")
+    ] = None,
+    similarity: Annotated[
+        str | None,
+        file_option(
+            "--similarity",
+            help="Similarity of words, `word TAB word TAB value`, values from 0 to 1. For sentences; other words are "
+            "aligned only if they are equal.",
+            panel=KNOWLEDGE,
+        ),
     ] = None,
     parser: Annotated[
         str | None,
@@ -86,12 +95,15 @@ def train(
     from trellis.data.pair_files import read_pairs
 
     check_files(
-        {"pairs": pairs, "--rules": rules, "--dev": dev, "--parser": parser, "--tagger": tagger},
+        {
+            "pairs": pairs, "--rules": rules, "--dev": dev, "--similarity": similarity, "--parser": parser,
+            "--tagger": tagger,
+        },
         {"--save": save, "--history": history},
-    )
+    )  # fmt: skip
     made = Matcher(
         rules=() if rules is None else list(read_rules(rules)), parser=None if parser is None else Parser.load(parser),
-        tagger=None if tagger is None else Tagger.load(tagger), verbose=not quiet, **settings,
+        tagger=None if tagger is None else Tagger.load(tagger), similarity=similarity, verbose=not quiet, **settings,
     )  # fmt: skip
     made.check_settings()
     given = read_pairs(pairs, longest=longest_of(made.kind))

@@ -42,7 +42,8 @@ from trellis.models.estimator import generator
 from trellis.models.inference import Inference
 from trellis.models.matching import GraphPairs, StringPairs, string_pairs
 from trellis.models.matching.pair_model import Pair, check_pairs
-from trellis.models.matching.word_pairs import SentenceGraph, split_word
+from trellis.models.matching.similarity import read_similarity
+from trellis.models.matching.word_pairs import DELETIONS, SentenceGraph, split_word
 from trellis.models.saving import SavedEstimator
 from trellis.models.state import Member
 
@@ -114,6 +115,13 @@ class Matcher(SavedEstimator):
     one_sided : bool or None, default=None
         Constrain the signs of weights for sentences: aligned parts support a match, deleted ones do not. By default, on
         if alignments are learned and ``keep_guess`` is set.
+    deletions : {"all", "words", "none"}, default="all"
+        Parts of sentences that have features where they are not aligned: words and edges ("all"), words, or neither
+        ("none"; then as many words are aligned as possible).
+    similarity : callable, dict, path or None, default=None
+        Similarity of two words in lower case, from 0 to 1, for sentences: a function, a table {word: {word: value}} or
+        a file with lines ``word TAB word TAB value``. Different words are aligned only if it is above 0. By default,
+        words are related by their spelling and WordNet.
     parser : object, default=None
         Parser whose arcs are the edges of sentences. By default, edges connect neighbouring words.
     tagger : object, default=None
@@ -163,6 +171,8 @@ class Matcher(SavedEstimator):
     first_guess: str = "words"
     keep_guess: bool = True
     one_sided: bool | None = None
+    deletions: str = "all"
+    similarity: Any = None
     parser: Any = None
     tagger: Any = None
     max_iter: int = 10
@@ -173,7 +183,7 @@ class Matcher(SavedEstimator):
     n_jobs: int | None = None
     verbose: bool = False
 
-    not_saved = (*SavedEstimator.not_saved, "parser", "tagger", "wordnet", "rules")
+    not_saved = (*SavedEstimator.not_saved, "parser", "tagger", "wordnet", "rules", "similarity")
     saved: ClassVar = {
         "learner": Member("learner_", LCLR, "learner_"),
         "parser": Member("parser", Parser, "parser_", optional=True),
@@ -204,8 +214,9 @@ class Matcher(SavedEstimator):
         if self.kind == "sentences":
             one_sided = self._aligns if self.one_sided is None else self.one_sided
             model = GraphPairs(
-                wordnet=self.wordnet, first_guess=self.first_guess, keep_guess=self.keep_guess, one_sided=one_sided
-            )
+                wordnet=self.wordnet, first_guess=self.first_guess, keep_guess=self.keep_guess, one_sided=one_sided,
+                deletions=self.deletions, similarity=_similarity(self.similarity),
+            )  # fmt: skip
         rules = list(read_rules(self.rules)) if isinstance(self.rules, str | os.PathLike) else self.rules
         batch = self._guessed(model, pairs, answers, rules)
         C, tol, inner_tol = (
@@ -314,7 +325,9 @@ class Matcher(SavedEstimator):
         return [_graph(tree) for tree in self.parser.predict(tagged)]
 
     def _check_settings(self) -> None:
-        self._check_names(kind=KINDS, method=METHODS)
+        self._check_names(kind=KINDS, method=METHODS, deletions=DELETIONS)
+        if self.similarity is not None and self.kind == "names":
+            raise DataError("a similarity of words can be used with sentences only, not with names")
         self._check_whole(negatives=1)
         self._check_within(max_segment=(1, 8))
         if (self.parser is None) != (self.tagger is None):
@@ -331,9 +344,19 @@ class Matcher(SavedEstimator):
     def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self._check_settings()
         expected = StringPairs if self.kind == "names" else GraphPairs
-        if not isinstance(self.learner_.model_, expected):
+        model = self.learner_.model_
+        if not isinstance(model, expected):
             raise DataError(f"a matcher of {self.kind} holds a model of the class {expected.__name__}")
         self.history_, self.rules = self.learner_.history_, self.learner_.constraints
+        if isinstance(model, GraphPairs) and self.similarity is not None:
+            model.similarity = _similarity(self.similarity)
+        elif isinstance(model, GraphPairs):
+            self.similarity = model.similarity
+
+
+def _similarity(given: Any) -> Any:
+    """A function or a table, which may be in a file."""
+    return read_similarity(given) if isinstance(given, str | os.PathLike) else given
 
 
 def _graph(tree: Document) -> SentenceGraph:

@@ -38,8 +38,18 @@ from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError
 from trellis.models.matching.pair_model import Pair, PairBatch, PairModel
-from trellis.models.matching.word_pairs import LIKENESS, Commonness, Named, PairDescription, Relations, SentenceGraph
+from trellis.models.matching.similarity import WordSimilarity
+from trellis.models.matching.word_pairs import (
+    DELETIONS,
+    LIKENESS,
+    Commonness,
+    Named,
+    PairDescription,
+    Relations,
+    SentenceGraph,
+)
 from trellis.models.matching.wordnet import WordNet, find_wordnet
+from trellis.models.saving import missing_function
 from trellis.models.state import SavedVocabulary, vocabulary_from_json, vocabulary_to_json
 from trellis.structures import GraphMatch, GraphMatchParts, GraphPair
 from trellis.structures.flat import chosen
@@ -101,6 +111,10 @@ class GraphPairs(PairModel):
     keep_guess : whether the features of the first guess's alignment are there beside those of the best one
     one_sided : whether weights of mapped words and edges are held at 0 or above, of deletions and distances at 0 or
         below; those of the guess are free
+    deletions : what has features where it is deleted (Chang 2011, table 5.4): "all": words and edges; "words"; "none":
+        neither, and words that can be mapped together are
+    similarity : of two words in lower case, from 0 to 1, a function or a table {word: {word: value}}: words that are
+        not the same are mapped by it alone (:mod:`trellis.models.matching.similarity`)
 
     Learned: ``weights_`` and ``feature_names_``, in the same order; ``guess_``, the guess's weights of parts.
 
@@ -126,12 +140,16 @@ class GraphPairs(PairModel):
         first_guess: str = "words",
         keep_guess: bool = True,
         one_sided: bool = False,
+        deletions: str = "all",
+        similarity: Any = None,
     ) -> None:
         self.min_count = min_count
         self.wordnet = wordnet
         self.first_guess = first_guess
         self.keep_guess = keep_guess
         self.one_sided = one_sided
+        self.deletions = deletions
+        self.similarity = similarity
 
     # text in
 
@@ -155,7 +173,7 @@ class GraphPairs(PairModel):
         graphs, named, closed = [], list[Named](), list[BoolArray]()
         for pair in pairs:
             mapped = self._relations.candidates(pair[0].lower, pair[1].lower)
-            described = PairDescription(pair, self._common, own, mapped)
+            described = PairDescription(pair, self._common, own, mapped, self.deletions)
             graphs.append(described.graph)
             named.extend(described.features())
             closed.append(described.closed())
@@ -191,7 +209,7 @@ class GraphPairs(PairModel):
 
     def _check_settings(self) -> None:
         self._check_whole(min_count=1)
-        self._check_names(first_guess=GUESSES)
+        self._check_names(first_guess=GUESSES, deletions=DELETIONS)
 
     def _name(self, named: Sequence[Named]) -> None:
         counts: dict[str, int] = dict.fromkeys(GUESSED, self.min_count)
@@ -204,6 +222,7 @@ class GraphPairs(PairModel):
         of_guess = [OF_GUESS + name for name in of_parts] if self.keep_guess else []
         self.feature_names_ = Vocabulary([*of_parts, *of_guess], kind="feature")
         by_words = {f"pair {relation}": likeness for relation, likeness in LIKENESS.items()}
+        by_words["pair similarity"] = 1.0
         weight = GUESSED if self.first_guess == "edges" else by_words
         self.guess_ = np.array([weight.get(name, 0.0) for name in of_parts])
         self._begin()
@@ -236,6 +255,15 @@ class GraphPairs(PairModel):
         return sparse.csr_matrix((values, columns, start), shape=(len(named), len(number)))
 
     def _open_wordnet(self, *, needed: bool = False) -> None:
+        if self.similarity is not None:
+            missing = missing_function(self.similarity)
+            if missing is not None:
+                raise DataError(
+                    f"this model was trained with the similarity of words {missing}, which its file cannot hold: load "
+                    "it with similarity=... and that function"
+                )
+            self._relations = Relations(None, WordSimilarity(self.similarity))
+            return
         if self.wordnet == "none" and not needed:
             self._relations = Relations(None)
             return
@@ -326,7 +354,7 @@ class GraphPairs(PairModel):
         sizes = {"weights": len(self.feature_names_), "features": len(self.guess_)}
         self.guess_ = check_arrays(self.ARRAYS, arrays, **sizes)["guess"]
         self.set_parameters({"weights": arrays["weights"]})
-        self._relations = None if names["wordnet"] else Relations(None)
+        self._relations = None if names["wordnet"] or self.similarity is not None else Relations(None)
 
 
 def _sentences(number: int, pair: Any) -> tuple[SentenceGraph, SentenceGraph]:

@@ -1,8 +1,8 @@
 """Words of two sentences: which of them may be mapped to each other, why, and the features of that.
 
 A pair of words may be mapped where there is something between them: they are the same, one is the other with another
-ending, they are spelled similarly, both are numbers, or WordNet relates them. All other words can only be deleted,
-which keeps programs of two sentences small.
+ending, they are spelled similarly, both are numbers, or WordNet relates them; or, with a similarity of the user's,
+where that is above 0. All other words can only be deleted, which keeps programs of two sentences small.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from trellis.data.ragged import BoolArray
 from trellis.data.tokens import tokenise
+from trellis.models.matching.similarity import WordSimilarity
 from trellis.models.matching.wordnet import WordNet
 from trellis.structures import GraphPair
 
@@ -31,8 +33,13 @@ LIKENESS = {"same": 1.0, "ending": 0.8, "spelling": 0.7, "synonym": 0.7, "derive
 FAR = 0.5
 """Function words whose places differ by more than this share of their sentences are not mapped."""
 
+DELETIONS = ("all", "words", "none")
+"""What may be deleted, with features of its own: words and edges, words, or nothing that can be mapped."""
+
 Named = list[tuple[str, float]]
 """Names and values of features."""
+Candidate = tuple[int, int, str, float]
+"""Places of two words that may be mapped, how they are related, and how like they are."""
 
 
 @dataclass(frozen=True)
@@ -120,15 +127,20 @@ class Commonness:
 
 
 class Relations:
-    """How two words in lower case are related: a name from ``LIKENESS``, or None."""
+    """How two words in lower case are related: a name from ``LIKENESS``, or None.
 
-    def __init__(self, wordnet: WordNet | None) -> None:
-        self.wordnet = wordnet
+    similarity : in place of all relations but "same"; then words are "similar" where it is above 0
+    """
+
+    def __init__(self, wordnet: WordNet | None, similarity: WordSimilarity | None = None) -> None:
+        self.wordnet, self.similarity = wordnet, similarity
         self._known: dict[tuple[str, str], str | None] = {}
         self._keys_of: dict[str, tuple[object, ...]] = {}
 
-    def candidates(self, one: Sequence[str], other: Sequence[str]) -> list[tuple[int, int, str]]:
+    def candidates(self, one: Sequence[str], other: Sequence[str]) -> list[Candidate]:
         """Pairs of places whose words are related, and how; only words that share a key are compared."""
+        if self.similarity is not None:
+            return self._similar(one, other, self.similarity)
         places: dict[object, list[int]] = {}
         for j, word in enumerate(other):
             for key in self._keys(word):
@@ -138,8 +150,15 @@ class Relations:
             for j in sorted({j for key in self._keys(word) for j in places.get(key, ())}):
                 relation = self.between(word, other[j])
                 if relation is not None:
-                    found.append((i, j, relation))
+                    found.append((i, j, relation, LIKENESS[relation]))
         return found
+
+    @staticmethod
+    def _similar(one: Sequence[str], other: Sequence[str], similarity: WordSimilarity) -> list[Candidate]:
+        values = [
+            (i, j, a == b, 1.0 if a == b else similarity(a, b)) for i, a in enumerate(one) for j, b in enumerate(other)
+        ]
+        return [(i, j, "same" if same else "similar", value) for i, j, same, value in values if value > 0.0]
 
     def between(self, one: str, other: str) -> str | None:
         if one == other:
@@ -192,30 +211,34 @@ def bigram_likeness(one: str, other: str) -> float:
 
 
 class PairDescription:
-    """Two sentences with the features of all parts of their alignments."""
+    """Two sentences with the features of all parts of their alignments.
+
+    deletions : as :data:`DELETIONS`
+    """
 
     def __init__(
         self,
         pair: tuple[SentenceGraph, SentenceGraph],
         common: Commonness,
         own: frozenset[str],
-        mapped: list[tuple[int, int, str]],
+        mapped: list[Candidate],
+        deletions: str = "all",
     ) -> None:
-        self.pair, self.own = pair, own
+        self.pair, self.own, self.deletions = pair, own, deletions
         self.kinds = [[common.kind(side, at) for at in range(len(side.words))] for side in pair]
         self.rarity = [[common.rarity(word) for word in side.lower] for side in pair]
         n, m = (len(side.words) for side in pair)
         near = [
-            (i, j, abs(i / n - j / m), relation)
-            for i, j, relation in mapped
+            (i, j, abs(i / n - j / m), relation, likeness)
+            for i, j, relation, likeness in mapped
             if self.kinds[0][i] != "function" or abs(i / n - j / m) <= FAR
         ]
-        self.shared = self._shared([(i, j) for i, j, _, relation in near if relation == "same"])
+        self.shared = self._shared([(i, j) for i, j, _, relation, _ in near if relation == "same"])
         self.mapped = [
             one for one in near if one[3] == "same" or not (one[0] in self.shared[0] or one[1] in self.shared[1])
         ]
         edges = [np.array(side.all_edges(), np.int64).reshape(-1, 2) for side in pair]
-        self.graph = GraphPair.of((n, m), edges, [(i, j) for i, j, _, _ in self.mapped])
+        self.graph = GraphPair.of((n, m), edges, [(i, j) for i, j, *_ in self.mapped])
 
     def _shared(self, same: list[tuple[int, int]]) -> tuple[set[int], set[int]]:
         """Places, in either sentence, of words that stand as often or more often in the other: each has a copy there.
@@ -235,31 +258,42 @@ class PairDescription:
         return found
 
     def closed(self) -> BoolArray:
-        """(n_parts,): the deletion of words that have a copy in the other sentence."""
+        """(n_parts,): the deletion of words that have a copy in the other sentence or, without deletions, of as many
+        words as can be mapped together."""
         closed = np.zeros(sum(self.graph.sizes), np.bool_)
-        for side, places in enumerate(self.shared):
+        for side, places in enumerate(self._most() if self.deletions == "none" else self.shared):
             closed[len(self.mapped) + side * self.graph.words[0] + np.array(sorted(places), np.int64)] = True
         return closed
 
+    def _most(self) -> tuple[set[int], set[int]]:
+        """Places, in either sentence, that an alignment of most words maps: those with a copy, then the likest."""
+        value = np.zeros(self.graph.words)
+        for i, j, _, _, likeness in self.mapped:
+            copies = (i in self.shared[0]) + (j in self.shared[1])
+            value[i, j] = likeness + 2.0 * len(value) * (copies + 3.0 * len(value))
+        rows, columns = linear_sum_assignment(value, maximize=True)
+        used = value[rows, columns] > 0.0
+        return set(rows[used].tolist()), set(columns[used].tolist())
+
     def features(self) -> Iterator[Named]:
         """Of every part, in their order."""
-        for i, j, apart, relation in self.mapped:
-            yield self._pair(i, j, apart, relation)
+        for i, j, apart, relation, likeness in self.mapped:
+            yield self._pair(i, j, apart, relation, likeness)
         for side in (0, 1):
             for at in range(len(self.pair[side].words)):
-                yield self._deleted(side, at)
+                yield [] if self.deletions == "none" else self._deleted(side, at)
         for edges, ends in zip(self.graph.edge_pairs.tolist(), self.graph.ends.tolist(), strict=True):
             yield self._edges(edges, ends)
         for side in (0, 1):
             relations = self._relations_of(side)
             for edge, relation in zip(self.graph.edges[side].tolist(), relations, strict=True):
-                yield self._deleted_edge(side, edge, relation)
+                yield self._deleted_edge(side, edge, relation) if self.deletions == "all" else []
 
-    def _pair(self, i: int, j: int, apart: float, relation: str) -> Named:
+    def _pair(self, i: int, j: int, apart: float, relation: str, likeness: float) -> Named:
         one, two = self.pair
         kind, rare = self.kinds[0][i], (self.rarity[0][i] + self.rarity[1][j]) / 2.0
         named = [
-            ("likeness", LIKENESS[relation] * (0.3 + rare) - 0.05 * apart),
+            ("likeness", likeness * (0.3 + rare) - 0.05 * apart),
             (f"pair {relation}", 1.0),
             (f"pair {relation} {kind}", 1.0),
             (f"pair rarity {relation}", rare),
@@ -268,6 +302,8 @@ class PairDescription:
         ]
         if relation != "same":
             named.append((f"pair {relation} {kind}-{self.kinds[1][j]}", 1.0))
+            if relation == "similar":
+                named.append(("pair similarity", likeness))
             named.append(("pair bigrams", bigram_likeness(one.lower[i], two.lower[j])))
         if one.lower[i] in self.own:
             named.append((f"pair word {one.lower[i]}", 1.0))
