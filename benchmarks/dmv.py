@@ -96,9 +96,9 @@ def main() -> None:
             dmv = UEM(DMV(), start="uniform", max_iter=given.rounds, tol=0, n_jobs=2).fit(texts[0]).model_
             found.append([attachment(dmv.predict(text), h) for text, (_, h) in zip(texts, (train, dev), strict=True)])
         shown = "".join(f"{x:>8.1f}" for x in np.mean(found, axis=0))
-        error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found)) if len(found) > 1 else [np.nan] * 2
-        seconds = time.perf_counter() - begin
-        print(f"  {row:<44}{shown}{seconds:>9.1f}   standard errors {error[0]:.1f}, {error[1]:.1f}", flush=True)
+        error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found)) if len(found) > 1 else ()
+        errors = "   standard errors " + ", ".join(f"{x:.1f}" for x in error) if len(error) else ""
+        print(f"  {row:<44}{shown}{time.perf_counter() - begin:>9.1f}{errors}", flush=True)
     known = DMV().fit(*train)
     supervised = "".join(f"{attachment(known.predict(text), heads):>8.1f}" for text, heads in (train, dev))
     print(f"  {'DMV, supervised: the ceiling':<44}{supervised}")

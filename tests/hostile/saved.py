@@ -31,6 +31,7 @@ from trellis.data.text_files import read_labelled
 from trellis.data.tokens import tokenise
 from trellis.data.voted_files import voted_of
 from trellis.learn import CCM, GE, UEM, CoDL, MultiView
+from trellis.learn.contrastive import ContrastiveEstimation
 from trellis.learn.margin import JLIS, LCLR, MIRA, SSVM, LatentSSVM, Perceptron
 from trellis.models import CRF, DMV, HMM, ArcLabeller, ArcParser, MaxEnt, NaiveBayes, RelationModel, SemiCRF, load_model
 from trellis.models.alignment import AlignmentModel
@@ -373,6 +374,11 @@ def make_ge(path: str) -> None:
     GE(CRF(["D", "N", "V"], l2=0.1), targets, max_iter=1, tol=0.0).fit(TEXT, TAGS).save(path)
 
 
+def make_contrastive(path: str) -> None:
+    known = [(word == "the").implies(label("D"))]
+    ContrastiveEstimation(CRF(["D", "N", "V"], l2=0.1), known, max_iter=1).fit(TEXT).save(path)
+
+
 def obeyed(learner: Any) -> str:
     both = [learner.predict(TEXT, constrained=constrained) for constrained in (True, False)]
     for labels in both:
@@ -460,6 +466,9 @@ SAVED: dict[str, Saved] = {
     "MultiView": Saved(make_views, load_model, agreed),
     "MultiView with maps": Saved(make_mapped, load_model, agreed_rows),
     "GE": Saved(make_ge, load_model, lambda learner: tagged(learner.model_) + str(learner.predict(NEW))),
+    "ContrastiveEstimation": Saved(
+        make_contrastive, load_model, lambda learner: tagged(learner.model_) + str(learner.predict(NEW))
+    ),
     "Aggregator": Saved(make_aggregator, load_model, aggregated),
     "VoteHMM": Saved(make_voters, load_model, aggregated),
     "Extractor": Saved(make_extractor, Extractor.load, extracted),

@@ -170,6 +170,7 @@ def test_a_damaged_checkpoint_is_told_with_its_name(kind, saved_file, tmp_path):
 UNFITTED = {
     "CCM": lambda kind: kind(HMM()), "CoDL": lambda kind: kind(HMM()), "UEM": lambda kind: kind(HMM()),
     "GE": lambda kind: kind(CRF()), "MultiView": lambda kind: kind([CRF(), HMM()]),
+    "ContrastiveEstimation": lambda kind: kind(CRF()),
     "Extractor": lambda kind: kind('labels = ["A"]'), "Relater": lambda kind: kind(""),
     "VoteHMM": lambda kind: kind(["A"], ["f"], {"A": ["A"]}),
     **dict.fromkeys(["JLIS", "LCLR", "LatentSSVM", "MIRA", "Perceptron", "SSVM"], lambda kind: kind(CRF())),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from trellis.errors import DataError
 from trellis.models.matching import GraphPairs, StringPairs
-from trellis.models.matching.word_pairs import Relations, SentenceGraph, edit_distance
+from trellis.models.matching.word_pairs import LIKENESS, Relations, SentenceGraph, edit_distance
 from trellis.models.matching.wordnet import WordNet, find_wordnet
 
 SENTENCES = [
@@ -184,7 +184,8 @@ def test_wordnet_relates_words_of_the_same_and_of_contrary_meaning(wordnet):
     assert words.relation("animals", "dog") == "kind of"
     assert words.relation("day", "nights") == "contrary"
     assert words.relation("day", "dog") is None
-    assert Relations(words).candidates(["the", "dog"], ["hounds", "of", "the"]) == [(0, 2, "same"), (1, 0, "synonym")]
+    found = Relations(words).candidates(["the", "dog"], ["hounds", "of", "the"])
+    assert found == [(0, 2, "same", 1.0), (1, 0, "synonym", LIKENESS["synonym"])]
 
 
 def test_a_model_that_was_trained_with_wordnet_asks_for_it(wordnet, tmp_path, monkeypatch):
