@@ -25,12 +25,15 @@ STRENGTHS = [
     HARD,
     *((kind, norm) for kind in (Kind.SLACK, Kind.PENALTY) for norm in Norm),
     (Kind.SQUARED, Norm.L2),
+    (Kind.KL, Norm.L1),
 ]
 
 
 def name_of(strength: tuple[Kind, Norm]) -> str:
     kind, norm = strength
-    return kind.name.lower() if kind in (Kind.HARD, Kind.SQUARED) else f"{kind.name.lower()}-{norm.name.lower()}"
+    return (
+        kind.name.lower() if kind in (Kind.HARD, Kind.SQUARED, Kind.KL) else f"{kind.name.lower()}-{norm.name.lower()}"
+    )
 
 
 @dataclass(frozen=True)
@@ -410,14 +413,17 @@ def build_problem(
     filled = [i for i in range(batch.n_instances) if len(parts_of_instance(batch, i))]
     drafts: list[Row] = []
     strengths: list[tuple[Kind, Norm, float]] = []
-    for scope, (kind, norm), n_rows in groups:
-        i = COUPLING if scope == "coupling" else int(rng.choice(filled))
+    alone = [[(scope, one, 1)] * n if one[0] == Kind.KL else [(scope, one, n)] for scope, one, n in groups]
+    for where, (kind, norm), n_rows in itertools.chain.from_iterable(alone):
+        i = COUPLING if where == "coupling" else int(rng.choice(filled))
         own = parts_of_instance(batch, i) if i != COUPLING else [p for j in filled for p in parts_of_instance(batch, j)]
         for _ in range(n_rows):
             chosen = rng.choice(own, size=min(len(own), int(rng.integers(1, 7))), replace=False)
             signs = rng.choice([-1, 0.5, 1, 1, 2], len(chosen))
+            signs = np.abs(signs) if kind == Kind.KL else signs
             entries = {int(p): scale * float(c) for p, c in zip(chosen, signs, strict=True)}
-            drafts.append(Row(entries, 0.0, bool(rng.random() < equality), i, len(strengths)))
+            equal = bool(rng.random() < equality) or kind == Kind.KL
+            drafts.append(Row(entries, 0.0, equal, i, len(strengths)))
         amount = {Kind.HARD: 0.0, Kind.SLACK: rng.uniform(0.02, 0.2)}.get(kind, rng.uniform(0.2, 3.0))
         strengths.append((kind, norm, float(amount)))
     forbidden: list[int] = []
@@ -437,6 +443,8 @@ def build_problem(
         equal = rows.equality[members]
         if kind == Kind.HARD:
             bound[members] += np.where(equal, 0.0, scale * rng.uniform(0.01, 0.1, len(members)))
+        elif kind == Kind.KL:
+            bound[members] *= rng.uniform(0.3, 3.0, len(members))
         else:
             # The reference misses the bounds: by half of what slack allows, by any amount where it only costs.
             missed = rng.uniform(0.1, 1.0, len(members)) * np.where(equal, rng.choice([-1.0, 1.0], len(members)), 1.0)

@@ -4,7 +4,8 @@
 
 with, for violations ξ = max(e, 0) (|e| for an equality) of the expectations' excess e = E_q[φ] − b,
 
-    hard P = [ξ = 0],   slack ε P = [‖ξ‖ ≤ ε],   penalty σ P = σ ‖ξ‖,   squared σ P = (σ/2) ‖ξ‖₂².
+    hard P = [ξ = 0],   slack ε P = [‖ξ‖ ≤ ε],   penalty σ P = σ ‖ξ‖,   squared σ P = (σ/2) ‖ξ‖₂²,
+    kl σ    P = σ Σ b log(b / E) − b + E,   E = E_q[φ].
 
 w_group is the weight of the instance for a local group and 1 for a coupling one, whose expectations are weighted sums.
 Nothing here uses the projection layer, nor dynamic programming.
@@ -99,6 +100,8 @@ class Enumeration:
                 value -= weight * amount * float(np.linalg.norm(lam[members], DUAL_ORDER[norm]))
             elif kind == Kind.SQUARED:
                 value -= weight * float(lam[members] @ lam[members]) / (2 * amount)
+            elif kind == Kind.KL:
+                value -= weight * conjugate_of_divergence(lam[members], self.rows.bound[members], amount)
         return value
 
     def primal_value(self, q: list[np.ndarray], gamma: float) -> float:
@@ -140,7 +143,15 @@ class Enumeration:
             return amount * float(np.linalg.norm(xi, ORDER[norm]))
         if kind == Kind.SQUARED:
             return amount / 2 * float(xi @ xi)
+        if kind == Kind.KL:
+            b = self.rows.bound[members]
+            return amount * float(np.sum(b * np.log(b / (b + e)) + e))
         return 0.0
+
+
+def conjugate_of_divergence(lam: np.ndarray, b: np.ndarray, amount: float) -> float:
+    """sup_e λ·e − P(e), of the excess e."""
+    return float(np.sum(-amount * b * np.log(1.0 - lam / amount) - b * lam))
 
 
 def largest(block: Sparsity, marginals: np.ndarray) -> np.ndarray:
@@ -191,6 +202,9 @@ def solve_primal(listing: Enumeration, gamma: float) -> tuple[list[np.ndarray], 
         if kind == Kind.HARD:
             constraints += [e[over] <= 0] if len(over) else []
             constraints += [e[same] == 0] if len(same) else []
+            continue
+        if kind == Kind.KL:
+            objective += group_weight * amount * cp.sum(cp.kl_div(rows.bound[members], expected))
             continue
         xi = cp.Variable(len(members), nonneg=True)
         constraints.append(e <= xi)

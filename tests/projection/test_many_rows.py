@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from trellis.constraints.strength import Kind
 from trellis.projection import project
 from trellis.projection.kernels import limited, solver
 from trellis.projection.local import GroupTable
@@ -63,13 +64,15 @@ def test_hundreds_of_rows_in_one_instance_agree_with_cvxpy(strength, generic):
     batch = random_batch(rng, categorical=False, lengths=(4,), k=3)
     listing = enumerate_outputs(batch, compile_rows(batch, [], []))
     possible = rng.dirichlet(np.ones(len(listing.outputs[0].score)))
-    rows, used = [], listing.used
+    rows, used, diverges = [], listing.used, strength[0] == Kind.KL
     for r in range(MANY):
         entries = {int(p): float(rng.normal()) for p in rng.choice(used, 2, replace=False)}
+        if diverges:
+            entries = {p: abs(c) for p, c in entries.items()}
         met = sum(c * float(possible @ listing.outputs[0].use[:, p]) for p, c in entries.items())
-        rows.append(Row(entries, met + 0.1 * rng.random(), False, 0, r // 70))
-    amount = {"hard": 0.0, "slack": 0.05, "penalty": 0.5, "squared": 0.5}[name_of(strength).split("-")[0]]
-    compiled = compile_rows(batch, rows, [(*strength, amount)] * (MANY // 70 + 1))
+        rows.append(Row(entries, met + 0.1 * rng.random(), diverges, 0, r if diverges else r // 70))
+    amount = {"hard": 0.0, "slack": 0.05, "penalty": 0.5, "squared": 0.5, "kl": 0.5}[name_of(strength).split("-")[0]]
+    compiled = compile_rows(batch, rows, [(*strength, amount)] * (MANY if diverges else MANY // 70 + 1))
     parts = np.arange(batch.n_parts)
     found = project(
         batch.structure(), compiled, 1.0, tolerance=1e-7, max_evaluations=2000, at=parts, generic=generic

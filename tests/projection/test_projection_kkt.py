@@ -29,7 +29,7 @@ from .cases import (
     random_batch,
     random_case,
 )
-from .oracle import DUAL_ORDER, ORDER, Enumeration, enumerate_outputs, largest
+from .oracle import DUAL_ORDER, ORDER, Enumeration, conjugate_of_divergence, enumerate_outputs, largest
 
 TOLERANCE = 1e-6
 DRAWN = settings(
@@ -64,6 +64,8 @@ def assert_dual_feasible(found: Projection, listing: Enumeration) -> None:
         kind, norm, amount = listing.strength(members)
         if kind == Kind.PENALTY:
             assert np.linalg.norm(lam[members], DUAL_ORDER[norm]) <= amount * (1 + 1e-9)
+        elif kind == Kind.KL:
+            assert np.all(lam[members] < amount)
     for block, dual in zip(listing.rows.sparsity, found.duals.sparsity, strict=True):
         assert np.all(dual >= 0.0)
         for key in range(block.n_keys):
@@ -88,6 +90,8 @@ def assert_primal_feasible_and_complementary(found: Projection, listing: Enumera
             conjugate = amount * np.linalg.norm(pull, DUAL_ORDER[norm])
         elif kind == Kind.SQUARED:
             conjugate = pull @ pull / (2 * amount)
+        elif kind == Kind.KL:
+            conjugate = conjugate_of_divergence(pull, listing.rows.bound[members], amount)
         gap = listing.price(members, e[members]) + conjugate - pull @ e[members]
         assert abs(gap) <= margin * (1.0 + np.abs(pull).sum())
     marginals = listing.marginals(q)

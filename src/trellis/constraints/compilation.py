@@ -15,10 +15,10 @@ from trellis.constraints.implicit import Checks, Forbidden, LinkRows, Sparsity
 from trellis.constraints.reduction import reduce_block
 from trellis.constraints.rows import COUPLING, Groups, Rows
 from trellis.constraints.rule import Rule
-from trellis.constraints.strength import Strength
+from trellis.constraints.strength import Kind, Strength
 from trellis.data.batch import Batch
 from trellis.data.checks import check_list
-from trellis.data.ragged import BoolArray, IntArray, offsets_of, take_rows
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of, take_rows
 from trellis.data.storage import SHARE, Spilled, bytes_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConstraintError, InfeasibleError, UnknownNameError
@@ -130,6 +130,8 @@ class _Assembly:
             self.sparsity.append(replace(block, name=self.names[number]))
             return
         if isinstance(block, LinkRows):
+            if constraint.strength.kind == Kind.KL:
+                raise ConstraintError(f"{self.names[number]!r} is about links, which take no KL penalty: use 'squared'")
             self.implicit.append(replace(block, constraint=number))
             return
         if isinstance(block, Checks):
@@ -152,7 +154,10 @@ class _Assembly:
         order = np.argsort(np.where(instance == COUPLING, n_instances, instance), kind="stable")
         start, entry = take_rows(offsets_of(lengths), order)
         instance, constraint = instance[order], constraint[order]
-        pair, group = np.unique(constraint * (n_instances + 1) + instance + 1, return_inverse=True)
+        key = constraint * (n_instances + 1) + instance + 1
+        alone = np.array([s.kind == Kind.KL for s in strengths], dtype=np.bool_)[constraint]
+        key = np.where(alone, len(strengths) * (n_instances + 1) + np.arange(len(key)), key)
+        _, first, group = np.unique(key, return_index=True, return_inverse=True)
         return Rows(
             parts=self.context.parts,
             names=self.names,
@@ -165,7 +170,7 @@ class _Assembly:
             group=group.astype(np.int64),
             constraint=constraint,
             row_number=np.arange(len(order), dtype=np.int64),
-            groups=_groups(pair // (n_instances + 1), strengths),
+            groups=_groups(constraint[first], bound[order][first], strengths),
             forbidden=self._forbidden(),
             sparsity=tuple(self.sparsity),
             implicit=tuple(self.implicit),
@@ -179,10 +184,11 @@ class _Assembly:
         return forbidden
 
 
-def _groups(constraint: IntArray, strengths: list[Strength]) -> Groups:
-    """Norm groups of the given constraints."""
+def _groups(constraint: IntArray, bound: FloatArray, strengths: list[Strength]) -> Groups:
+    """Norm groups of the given constraints; of a divergence from nothing, σ E is left, which is a penalty."""
+    kind = np.asarray([s.kind for s in strengths], dtype=np.int8)[constraint]
     return Groups(
-        np.asarray([s.kind for s in strengths], dtype=np.int8)[constraint],
+        np.where((kind == Kind.KL) & (bound == 0.0), np.int8(Kind.PENALTY), kind),
         np.asarray([s.norm for s in strengths], dtype=np.int8)[constraint],
         np.asarray([s.amount for s in strengths], dtype=np.float64)[constraint],
     )

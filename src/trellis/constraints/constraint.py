@@ -70,7 +70,10 @@ class Constraint(ABC):
         return self.with_strength(slack(amount, norm))
 
     def penalty(self, amount: float, norm: str = "l1") -> Self:
-        """May be violated, at ``amount`` times the norm ("l1", "l2", "linf", or "squared") of the violation."""
+        """May be violated, at ``amount`` times the norm ("l1", "l2", "linf", or "squared") of the violation.
+
+        Norm "kl" takes the KL divergence of an expected count from the number that it should be equal to.
+        """
         return self.with_strength(penalty(amount, norm))
 
     def learned(self) -> Self:

@@ -40,7 +40,7 @@ class Custom(Constraint):
         return f"in every sentence {self.code().removeprefix('custom(')[:-1]} returns 0 for every prefix of the labels"
 
     def blocks(self, context: Context) -> list[Checks]:
-        if self.strength.kind in (Kind.SLACK, Kind.SQUARED) or (
+        if self.strength.kind in (Kind.SLACK, Kind.SQUARED, Kind.KL) or (
             self.strength.kind == Kind.PENALTY and self.strength.norm != Norm.L1
         ):
             raise ConstraintError(f"{self.code()} can be hard, have a penalty (L1), or a learned one")

@@ -32,7 +32,7 @@ from trellis.constraints.rows import COUPLING
 from trellis.constraints.rule import Rule
 from trellis.constraints.strength import Kind, Strength
 from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
-from trellis.errors import InfeasibleError
+from trellis.errors import ConstraintError, InfeasibleError
 from trellis.structures.part_set import PartSet
 
 TOLERANCE = 1e-9
@@ -54,6 +54,8 @@ def reduce_block(block: RowBlock, context: Context, name: str, strength: Strengt
     at_low = low >= block.bound - margin
     at_high = high <= block.bound + margin
     always = at_high & at_low if block.equality else at_high
+    if strength.kind == Kind.KL:
+        _refuse_no_target(block, low, high, margin, name)
     if strength.kind in (Kind.HARD, Kind.SLACK):
         _refuse_impossible(block, low, high, margin, name, strength, context)
     if strength.kind != Kind.HARD:
@@ -69,6 +71,20 @@ def reduce_block(block: RowBlock, context: Context, name: str, strength: Strengt
             forbidden.append(never)
             settled[np.flatnonzero(tight)[done]] = True
     return Reduced(~settled, PartSet.union(forbidden))
+
+
+def _refuse_no_target(block: RowBlock, low: FloatArray, high: FloatArray, margin: FloatArray, name: str) -> None:
+    """Raise if a row is no count, which is at least 0, or its target is one from which a KL divergence is infinite."""
+    if not block.equality or np.any(np.minimum(low, block.bound) < -margin):
+        raise ConstraintError(
+            f"constraint {name!r} has a KL penalty, which is for counts that should be equal to a number: write "
+            "count(...) == number or shares({label: share}), or choose another norm"
+        )
+    if np.any((high <= margin) & (block.bound > margin)):
+        raise ConstraintError(
+            f"constraint {name!r} has a KL penalty, which is infinite: no output has what it counts, but the target is "
+            "more than 0"
+        )
 
 
 def extremes(block: RowBlock, context: Context) -> tuple[FloatArray, FloatArray]:

@@ -7,8 +7,11 @@ For the rows of one norm group, with violations ξ (E_q[φ] − b ≤ ξ, or |E_
     slack ε         ‖ξ‖ ≤ ε                 as hard, and − ε ‖λ‖_* in the dual        eq. 6-8
     penalty σ       + σ ‖ξ‖                 as hard, and ‖λ‖_* ≤ σ                    eq. 5; Graça et al. 2009, eq. 6
     squared σ       + (σ/2) ‖ξ‖₂²           as hard, and − ‖λ‖₂² / (2σ) in the dual
+    kl σ            + σ Σ D(b ‖ E)          λ < σ, and + Σ σ b log(1 − λ/σ) + b λ in the dual
 
-where ‖·‖_* is the dual norm: L1 and L∞ are each other's, L2 is its own.
+where ‖·‖_* is the dual norm: L1 and L∞ are each other's, L2 is its own; E = E_q[φ], and D(b ‖ E) = b log(b / E) − b + E
+is the divergence of an expected count from its target, summed over rows (Mann and McCallum 2010, for shares of labels).
+Its dual term is − sup_E (λ E − σ D(b ‖ E)) + b λ, attained at E = b / (1 − λ/σ).
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ class Kind(IntEnum):
     PENALTY = 2
     SQUARED = 3
     LEARNED = 4
+    KL = 5
 
 
 class Norm(IntEnum):
@@ -68,8 +72,9 @@ class Strength:
     def __post_init__(self) -> None:
         if not (self.amount >= 0 and np.isfinite(self.amount)):
             raise ConstraintError(f"the amount of a strength must be finite and not negative, got {self.amount}")
-        if self.kind == Kind.SQUARED and self.amount == 0:
-            raise ConstraintError("a squared penalty of strength 0 has no effect: leave the constraint out")
+        if self.kind in (Kind.SQUARED, Kind.KL) and self.amount == 0:
+            name = "squared" if self.kind == Kind.SQUARED else "KL"
+            raise ConstraintError(f"a {name} penalty of strength 0 has no effect: leave the constraint out")
 
     def code(self) -> str:
         """The method call that gives a constraint this strength; nothing for a hard one.
@@ -83,6 +88,7 @@ class Strength:
             Kind.SLACK: f".slack({amount})" if norm == "linf" else f".slack({amount}, {norm!r})",
             Kind.PENALTY: f".penalty({amount})" if norm == "l1" else f".penalty({amount}, {norm!r})",
             Kind.SQUARED: f".penalty({amount}, 'squared')",
+            Kind.KL: f".penalty({amount}, 'kl')",
             Kind.LEARNED: ".learned()",
         }[self.kind]
 
@@ -94,6 +100,7 @@ class Strength:
             Kind.SLACK: f"up to a violation of {self.amount:g} ({norm})",
             Kind.PENALTY: f"with a penalty of {self.amount:.4g} per unit of violation ({norm})",
             Kind.SQUARED: f"with a penalty of {self.amount / 2:g} times the squared violation",
+            Kind.KL: f"with a penalty of {self.amount:g} times the KL divergence from the target",
             Kind.LEARNED: "with a penalty learned from labelled data",
         }[self.kind]
 
@@ -109,9 +116,14 @@ def slack(amount: float, norm: str = "linf") -> Strength:
 
 
 def penalty(amount: float, norm: str = "l1") -> Strength:
-    """May be violated, at ``amount`` times the norm of the violation; norm "squared" is amount/2 times ‖ξ‖₂²."""
+    """May be violated, at ``amount`` times the norm of the violation; norm "squared" is amount/2 times ‖ξ‖₂².
+
+    Norm "kl" is for equalities: ``amount`` times the KL divergence of the expected count from its target.
+    """
     if str(norm).lower() == "squared":
         return Strength(Kind.SQUARED, Norm.L2, _amount(amount))
+    if str(norm).lower() == "kl":
+        return Strength(Kind.KL, Norm.L1, _amount(amount))
     return Strength(Kind.PENALTY, norm_of(norm), _amount(amount))
 
 

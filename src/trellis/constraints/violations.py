@@ -1,13 +1,13 @@
 """The cost of violating rows, and violations as variables of a linear program.
 
-The price is σ‖ξ‖, (σ/2)‖ξ‖₂², or nothing within the slack and everything beyond it. Norms grow with each violation, so
-the price of lower bounds on violations is a lower bound on the price. In a program, of averages of outputs (γ = 0) or
-of one output (0/1 programs), they are
+The price is σ‖ξ‖, (σ/2)‖ξ‖₂², σ D(b ‖ E) of expectations, or nothing within the slack and everything beyond it. Norms
+grow with each violation, so the price of lower bounds on violations is a lower bound on the price. In a program, of
+averages of outputs (γ = 0) or of one output (0/1 programs), they are
 
     φ_r − ξ ≤ b_r   (and −φ_r − ξ ≤ −b_r for an equality),     ξ ≥ 0
 
 A row that may be violated has a ξ of its own in L1 and shares that of its norm group in L∞; a penalty is the cost of ξ,
-a slack bounds it, in L1 the sum over the group. Squares and L2 norms have no linear program.
+a slack bounds it, in L1 the sum over the group. Squares, L2 norms and divergences have no linear program.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from trellis.constraints.strength import Kind, Norm
 from trellis.data.ragged import FloatArray, IntArray
 
 TOLERANCE = 1e-9
+TINY = 1e-300
 
 
 def price(rows: Rows, excess: FloatArray, *, enforce: bool = True) -> FloatArray:
@@ -50,8 +51,8 @@ def group_prices(groups: Groups, group: IntArray, excess: FloatArray, *, enforce
     )
 
 
-def expected_price(rows: Rows, excess: FloatArray, weights: FloatArray) -> float:
-    """What the expectations of a distribution violate costs; a local group counts as often as its instance weighs.
+def expected_price(rows: Rows, expected: FloatArray, weights: FloatArray) -> float:
+    """What expectations (n_rows,) that violate rows cost; a local group counts as often as its instance weighs.
 
     Hard and slack groups cost nothing: what they exceed is the solver's tolerance.
     """
@@ -60,7 +61,18 @@ def expected_price(rows: Rows, excess: FloatArray, weights: FloatArray) -> float
     weight = np.ones(len(rows.groups))
     local = rows.instance != COUPLING
     weight[rows.group[local]] = weights[rows.instance[local]]
-    return float(weight @ price(rows, excess, enforce=False))
+    cost = price(rows, rows.excess(expected), enforce=False)
+    diverging = np.flatnonzero(rows.groups.kind[rows.group] == Kind.KL)
+    if len(diverging):
+        cost[rows.group[diverging]] = divergence(rows, expected)[diverging]
+    return float(weight @ cost)
+
+
+def divergence(rows: Rows, expected: FloatArray) -> FloatArray:
+    """(n_rows,): σ D(b ‖ E), of expectations of rows whose bounds are counts."""
+    target, own = np.maximum(rows.bound, 0.0), np.maximum(expected, TINY)
+    found: FloatArray = np.where(target > 0, target * np.log(np.maximum(target, TINY) / own), 0.0) - target + own
+    return rows.groups.amount[rows.group] * found
 
 
 @dataclass(frozen=True)
@@ -103,7 +115,7 @@ class LinearViolations:
 
 
 def first_curved(rows: Rows) -> str | None:
-    """The name of a constraint whose price is not linear, a square or an L2 norm; None where all are."""
+    """The name of a constraint whose price is not linear, a square, an L2 norm or a divergence; None where all are."""
     kind, norm = rows.groups.kind[rows.group], rows.groups.norm[rows.group]
-    found = np.flatnonzero((kind == Kind.SQUARED) | ((kind != Kind.HARD) & (norm == Norm.L2)))
+    found = np.flatnonzero((kind == Kind.SQUARED) | (kind == Kind.KL) | ((kind != Kind.HARD) & (norm == Norm.L2)))
     return rows.names[int(rows.constraint[found[0]])] if len(found) else None

@@ -242,7 +242,7 @@ class ProjectedStep(TrainingStep[Duals | KeyDuals]):
         for one in self.rows.implicit:
             if not n_rows[one.constraint]:
                 violation.pop(self.rows.names[one.constraint], None)  # not looked at
-        prices = total.prices + expected_price(coupling, over, self.training.free_batch.weights)
+        prices = total.prices + expected_price(coupling, total.coupling, self.training.free_batch.weights)
         for block, largest in zip(self.rows.sparsity, total.largest, strict=True):
             # The l1/linf statistic: how many labels a key is given, on average over keys.
             violation[block.name] = float(largest.sum()) / max(block.n_keys, 1)
@@ -288,9 +288,9 @@ class Collect:
         local = mine.local.rows.written_out() if self.likelihood else mine.local.rows
         excess, prices = np.zeros(self.n_constraints), 0.0
         if len(local):
-            over = local.excess(local.expect(q))
-            excess = np.bincount(local.constraint, over, minlength=len(excess)).astype(np.float64)
-            prices = expected_price(local, over, part.weights)
+            expected = local.expect(q)
+            excess = np.bincount(local.constraint, local.excess(expected), minlength=len(excess)).astype(np.float64)
+            prices = expected_price(local, expected, part.weights)
         coupling = mine.coupling.expect(q, part.weights)
         largest = tuple(block.statistic(q.at(block.parts)) for block in mine.sparsity)
         n_rows = np.bincount(local.constraint, minlength=len(excess))

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from trellis.constraints import Constraint, Rule
 from trellis.constraints.rows import COUPLING, Rows
 from trellis.constraints.strength import Kind, Norm
+from trellis.constraints.violations import TINY, divergence
 from trellis.data.arrays import ArrayOf
 from trellis.data.files import FilePath
 from trellis.data.ragged import FloatArray
@@ -53,7 +54,6 @@ CORNER = 0.1
 |ξ| of every row in L1."""
 STIFF = 20.0
 """ρ of a hard target, over the sum of its squared coefficients, which is about four times its variance at most."""
-TINY = 1e-300
 
 
 def distances(
@@ -70,20 +70,18 @@ def distances(
     pull = multipliers(rows, expected, multiplier)
     held = (pull**2 - multiplier**2) / (2.0 * stiff)
     over = np.where(rows.equality, over, np.maximum(over, 0.0))
-    if distance == "kl":
-        target, own = rows.bound, np.maximum(expected, TINY)
-        value = np.where(target > 0, target * np.log(np.maximum(target, TINY) / own), 0.0) - target + own
-        slope = 1.0 - target / own
-    else:
-        squared = kind == Kind.SQUARED if distance is None else np.full(len(of), distance == "squared")
-        single = norm == Norm.L1 if distance is None else np.full(len(of), distance == "l1")
-        squares = over**2
-        whole = np.bincount(of, squares, minlength=len(groups))[of]
-        size = np.sqrt(np.where(single, squares, whole) + CORNER**2)  # of the row alone, or of its group
-        rows_of_size = np.where(single, 1, np.bincount(of, minlength=len(groups))[of])
-        value = np.where(squared, 0.5 * squares, (size - CORNER) / rows_of_size)
-        slope = np.where(squared, 1.0, 1.0 / size) * over
-    return float(weight @ np.where(hard, held, amount * value)), np.where(hard, pull, amount * slope)
+    squared = kind == Kind.SQUARED if distance is None else np.full(len(of), distance == "squared")
+    single = norm == Norm.L1 if distance is None else np.full(len(of), distance == "l1")
+    squares = over**2
+    whole = np.bincount(of, squares, minlength=len(groups))[of]
+    size = np.sqrt(np.where(single, squares, whole) + CORNER**2)  # of the row alone, or of its group
+    rows_of_size = np.where(single, 1, np.bincount(of, minlength=len(groups))[of])
+    value = amount * np.where(squared, 0.5 * squares, (size - CORNER) / rows_of_size)
+    slope = amount * np.where(squared, 1.0, 1.0 / size) * over
+    diverging = kind == Kind.KL if distance is None else np.full(len(of), distance == "kl")
+    value = np.where(diverging, divergence(rows, expected), value)
+    slope = np.where(diverging, amount * (1.0 - rows.bound / np.maximum(expected, TINY)), slope)
+    return float(weight @ np.where(hard, held, value)), np.where(hard, pull, slope)
 
 
 def stiffness(rows: Rows) -> FloatArray:
@@ -116,7 +114,7 @@ def check_targets(rows: Rows, distance: str | None) -> None:
         fail(number, "has no price: GE takes hard targets and those with a penalty, .penalty(σ, 'squared')")
     if distance is None:
         for number in of_group[(groups.kind == Kind.PENALTY) & (groups.norm == Norm.LINF)].tolist():
-            fail(number, "has a norm whose corners GE cannot follow: use 'l1', 'l2' or 'squared'")
+            fail(number, "has a norm whose corners GE cannot follow: use 'l1', 'l2', 'squared' or 'kl'")
     if distance == "kl":
         for number in rows.constraint[
             (groups.kind[rows.group] != Kind.HARD) & (~rows.equality | (rows.bound < 0))
@@ -282,7 +280,7 @@ class ExpectationStep(TrainingStep[Multipliers]):
 
 def _in_l1(constraint: Constraint | Rule) -> Constraint | Rule:
     """The same price per unit of violation, in a norm that a linear program can hold."""
-    if not isinstance(constraint, Constraint) or constraint.strength.kind not in (Kind.PENALTY, Kind.SQUARED):
+    if not isinstance(constraint, Constraint) or constraint.strength.kind not in (Kind.PENALTY, Kind.SQUARED, Kind.KL):
         return constraint
     return constraint.penalty(constraint.strength.amount, "l1")
 

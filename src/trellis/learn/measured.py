@@ -59,6 +59,11 @@ class MeasuredStep(TrainingStep[Drawn]):
             raise ConstraintError(
                 f"{rows.names[number]!r} is hard, but a measurement has noise: give it a price, .penalty(σ, 'squared')"
             )
+        for number in rows.constraint[rows.groups.kind[rows.group] == Kind.KL].tolist():
+            raise ConstraintError(
+                f"{rows.names[number]!r} has a KL penalty, which is for expectations, but a measurement is of one "
+                "output: give it a price, .penalty(σ, 'squared')"
+            )
         self.rows = rows.weighted(batch.weights)
         self.local, self.coupling = self.rows.local(), self.rows.coupling()
         self.free: Placed[Piece] = place_batch(training.engine, batch)

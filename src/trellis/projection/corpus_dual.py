@@ -22,7 +22,7 @@ from trellis.constraints.rows import Rows
 from trellis.data.ragged import FloatArray, IntArray
 from trellis.projection.diagnosis import explaining
 from trellis.projection.kernels import solver
-from trellis.projection.kernels.groups import LINF, PENALTY, natural_residual
+from trellis.projection.kernels.groups import KL, LINF, PENALTY, natural_residual
 from trellis.projection.local import GroupTable, LocalState, ScaledRows, SolverOptions
 from trellis.projection.shard import ProjectionItem, ShardAnswer
 from trellis.structures.structure import Structure
@@ -148,7 +148,7 @@ class CorpusDual:
 
     def smallest_price(self) -> float:
         """Of the rows and blocks that have one, in the units of the dual variables; ∞ where none has."""
-        prices = self.table.amount[(self.table.kind == PENALTY) & (self.table.amount > 0.0)]
+        prices = self.table.amount[np.isin(self.table.kind, (PENALTY, KL)) & (self.table.amount > 0.0)]
         return float(np.min(prices, initial=np.inf))
 
     def pack(self, theta: FloatArray, lams: list[FloatArray]) -> FloatArray:

@@ -22,6 +22,8 @@ from trellis.errors import ConstraintError
 from trellis.projection.kernels import solver
 from trellis.projection.kernels.solver import FULL_HESSIAN_ROWS
 
+PRICED = (Kind.PENALTY, Kind.SQUARED, Kind.KL)
+
 
 @dataclass(frozen=True)
 class GroupTable:
@@ -49,11 +51,10 @@ class GroupTable:
                 f"constraint {rows.names[rows.constraint[row]]!r} has a penalty still to be learned: "
                 "train it on labelled data first, or give it a strength"
             )
-        priced = (kind == Kind.PENALTY) | (kind == Kind.SQUARED)
-        return cls(start, kind, norm, np.where(priced, amount / gamma, amount), rows.equality)
+        return cls(start, kind, norm, np.where(np.isin(kind, PRICED), amount / gamma, amount), rows.equality)
 
     def values(self, theta: FloatArray) -> FloatArray:
-        """(n_groups,): g(θ) of each group."""
+        """(n_groups,): g(θ) of each group, of scaled rows."""
         if not len(self.kind):
             return np.zeros(0)
         size = np.abs(theta)
@@ -62,14 +63,20 @@ class GroupTable:
         largest = np.maximum.reduceat(size, self.start[:-1])
         dual = np.select([self.norm == Norm.L1, self.norm == Norm.L2], [largest, two], one)
         square = two**2 / (2 * np.where(self.amount > 0, self.amount, 1.0))
-        return np.select([self.kind == Kind.SLACK, self.kind == Kind.SQUARED], [self.amount * dual, square], 0.0)
+        found = np.select([self.kind == Kind.SLACK, self.kind == Kind.SQUARED], [self.amount * dual, square], 0.0)
+        if np.any(kl := self.kind == Kind.KL):
+            most, own = self.amount[kl], theta[self.start[:-1][kl]]
+            with np.errstate(divide="ignore"):
+                found[kl] = -most * np.log(np.maximum(1.0 - own / most, 0.0)) - own
+        return found
 
 
 @dataclass(frozen=True)
 class ScaledRows:
     """Rows divided by the largest coefficient of their norm group, so that solvers see coefficients of about 1.
 
-    With φ' = φ/s and b' = b/s, θ' = s·θ: a slack ε is ε/s, a price σ is σ·s, a squared one σ·s².
+    With φ' = φ/s and b' = b/s, θ' = s·θ: a slack ε is ε/s, a price σ is σ·s, a squared one σ·s². A row with a
+    divergence is divided by its target, so that the price σ·s says all of it.
     scale : (n_rows,) s of each row
     """
 
@@ -79,10 +86,10 @@ class ScaledRows:
     @classmethod
     def of(cls, rows: Rows) -> ScaledRows:
         largest = np.zeros(len(rows.groups))
-        np.maximum.at(largest, rows.group, rows.largest)
-        s = np.where(largest > 0, largest, 1.0)
         kind, amount = rows.groups.kind, rows.groups.amount
-        power = np.select([kind == Kind.SLACK, kind == Kind.PENALTY, kind == Kind.SQUARED], [-1.0, 1.0, 2.0], 0.0)
+        np.maximum.at(largest, rows.group, np.where(kind[rows.group] == Kind.KL, rows.bound, rows.largest))
+        s = np.where(largest > 0, largest, 1.0)
+        power = np.select([kind == Kind.SLACK, kind == Kind.SQUARED, np.isin(kind, PRICED)], [-1.0, 2.0, 1.0], 0.0)
         scale = s[rows.group]
         plain = bool(np.all(scale == 1.0))
         scaled = replace(

@@ -173,5 +173,6 @@ def check_linear(rows: Rows) -> None:
     name = first_curved(rows)
     if name is not None:
         raise ConstraintError(
-            f"γ = 0 is a linear program, but constraint {name!r} has an L2 strength: use the norm l1 or linf, or γ > 0"
+            f"γ = 0 is a linear program, but constraint {name!r} has an L2 or KL strength: use the norm l1 or linf, "
+            "or γ > 0"
         )

@@ -251,7 +251,7 @@ class Projector:
     def _price(self, theta: FloatArray, gamma: float) -> float:
         if not len(theta):
             return 0.0
-        return float(GroupTable.of(self.coupling, gamma).values(theta).sum())
+        return float(GroupTable.of(self.scaled.rows, gamma).values(theta * self.scaled.scale).sum())
 
     def _culprit(self, worst_at: tuple[int, int], worst: float, coupled: CoupledSolution) -> str | None:
         """Name of the constraint farthest from its optimality conditions."""

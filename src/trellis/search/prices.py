@@ -145,6 +145,13 @@ def _refuse_what_has_no_price(rows: Rows) -> None:
             f"constraint {name!r} spans several instances, but outputs are searched one instance at a time. Give it "
             "the scope of an instance, leave it out (rows.local()), or project onto it instead"
         )
+    diverging = np.flatnonzero(rows.groups.kind[rows.group] == Kind.KL)
+    if len(diverging):
+        name = rows.names[int(rows.constraint[diverging[0]])]
+        raise ConstraintError(
+            f"constraint {name!r} has a KL penalty, which is for expected counts, but outputs are searched one "
+            "instance at a time: give it a penalty of another norm, or project onto it instead"
+        )
     unpriced = np.flatnonzero(rows.groups.kind[rows.group] == Kind.LEARNED)
     if len(unpriced):
         name = rows.names[int(rows.constraint[unpriced[0]])]

@@ -26,7 +26,7 @@ from trellis.errors import DataError, InfeasibleError
 NONE, ALL = "(none)", "(all)"
 STRENGTHS = {
     Kind.HARD: "hard", Kind.SLACK: "slack", Kind.PENALTY: "penalty", Kind.SQUARED: "squared penalty",
-    Kind.LEARNED: "learned",
+    Kind.LEARNED: "learned", Kind.KL: "KL penalty",
 }  # fmt: skip
 
 
@@ -37,7 +37,7 @@ class RuleReport:
     sentence : what it says;  tested : number of places at which the labels given test it, or, without these, the output
     by_model, by_output, by_gold : how often the model alone, the model under the rules and the labels given violate it;
         by_gold is None without labels
-    strength : "hard", "slack", "penalty", "squared penalty" or "learned"
+    strength : "hard", "slack", "penalty", "squared penalty", "KL penalty" or "learned"
     penalty : ρ, learned or given; None for a rule that is hard or has slack;  slack : how much it has, else None
     dual : mean λ of the last projection, of PR and UEM
     """

@@ -191,7 +191,7 @@ def _strength(section: Section, default: Strength) -> Strength:
             section.fail("norm requires slack or penalty", "norm")
         return hard() if section.choice("strength", ("hard", "learned")) == "hard" else learned()
     amount = section.number(given[0], low=0.0)
-    norms = ("l1", "l2", "linf") + (("squared",) if given[0] == "penalty" else ())
+    norms = ("l1", "l2", "linf") + (("squared", "kl") if given[0] == "penalty" else ())
     chosen = section.choice("norm", norms) if "norm" in section else None
     try:
         if given[0] == "slack":

@@ -4,6 +4,7 @@
 
     hard      g = 0                       slack ε    g = ε ‖θ‖_*
     penalty   g = [‖θ‖_* ≤ σ]             squared    g = ‖θ‖₂² / (2σ)
+    kl        g = −σ log(1 − θ/σ) − θ     of a row whose target is 1
 
 each with θ ≥ 0 on inequality rows. The proximal operator of an absolutely symmetric function restricted to θ ≥ 0 is
 that of the function at max(v, 0), so one routine serves both kinds of rows.
@@ -14,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-HARD, SLACK, PENALTY, SQUARED = 0, 1, 2, 3
+HARD, SLACK, PENALTY, SQUARED, KL = 0, 1, 2, 3, 5
 L1, L2, LINF = 1, 2, 3
 
 
@@ -51,6 +52,15 @@ def shrink(v, level):
 
 
 @njit(nogil=True, cache=True)
+def prox_divergence(v, step, amount):
+    """The root below σ of  step θ / (σ − θ) + θ = v,  that is of  θ² − (σ + v + step) θ + v σ = 0."""
+    total, apart = amount + v + step, v - amount + step
+    root = np.sqrt(apart * apart + 4.0 * amount * step)
+    theta = 2.0 * v * amount / (total + root) if total > 0.0 else 0.5 * (total - root)
+    return min(theta, amount * (1.0 - 1e-12))
+
+
+@njit(nogil=True, cache=True)
 def prox_group(v, equality, step, kind, norm, amount):
     """v ← argmin_θ  step · g(θ) + ½ ‖θ − v‖²."""
     for i in range(v.shape[0]):
@@ -72,7 +82,10 @@ def prox_group(v, equality, step, kind, norm, amount):
             length = np.sqrt(np.sum(v * v))
             v *= max(0.0, 1.0 - radius / length) if length > 0.0 else 0.0
         return
-    if norm == L1:
+    if kind == KL:
+        for i in range(v.shape[0]):
+            v[i] = prox_divergence(v[i], step, amount)
+    elif norm == L1:
         for i in range(v.shape[0]):
             v[i] = min(max(v[i], -amount), amount)
     elif norm == LINF:
@@ -88,6 +101,11 @@ def value_group(v, kind, norm, amount):
     """g(v) of a point where it is finite."""
     if kind == SQUARED:
         return np.sum(v * v) / (2.0 * amount)
+    if kind == KL:
+        total = 0.0
+        for x in v:
+            total += -amount * np.log(1.0 - x / amount) - x if x < amount else np.inf
+        return total
     if kind != SLACK:
         return 0.0
     if norm == L2:
