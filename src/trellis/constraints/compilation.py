@@ -18,7 +18,7 @@ from trellis.constraints.rule import Rule
 from trellis.constraints.strength import Kind, Strength
 from trellis.data.batch import Batch
 from trellis.data.checks import check_list
-from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of, take_rows
+from trellis.data.ragged import BoolArray, IntArray, offsets_of, take_rows
 from trellis.data.storage import SHARE, Spilled, bytes_of
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import ConstraintError, InfeasibleError, UnknownNameError
@@ -170,7 +170,7 @@ class _Assembly:
             group=group.astype(np.int64),
             constraint=constraint,
             row_number=np.arange(len(order), dtype=np.int64),
-            groups=_groups(constraint[first], bound[order][first], strengths),
+            groups=_groups(constraint[first], strengths),
             forbidden=self._forbidden(),
             sparsity=tuple(self.sparsity),
             implicit=tuple(self.implicit),
@@ -184,11 +184,10 @@ class _Assembly:
         return forbidden
 
 
-def _groups(constraint: IntArray, bound: FloatArray, strengths: list[Strength]) -> Groups:
-    """Norm groups of the given constraints; of a divergence from nothing, σ E is left, which is a penalty."""
-    kind = np.asarray([s.kind for s in strengths], dtype=np.int8)[constraint]
+def _groups(constraint: IntArray, strengths: list[Strength]) -> Groups:
+    """Norm groups of the given constraints."""
     return Groups(
-        np.where((kind == Kind.KL) & (bound == 0.0), np.int8(Kind.PENALTY), kind),
+        np.asarray([s.kind for s in strengths], dtype=np.int8)[constraint],
         np.asarray([s.norm for s in strengths], dtype=np.int8)[constraint],
         np.asarray([s.amount for s in strengths], dtype=np.float64)[constraint],
     )

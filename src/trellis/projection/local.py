@@ -63,7 +63,9 @@ class GroupTable:
         largest = np.maximum.reduceat(size, self.start[:-1])
         dual = np.select([self.norm == Norm.L1, self.norm == Norm.L2], [largest, two], one)
         square = two**2 / (2 * np.where(self.amount > 0, self.amount, 1.0))
-        found = np.select([self.kind == Kind.SLACK, self.kind == Kind.SQUARED], [self.amount * dual, square], 0.0)
+        found: FloatArray = np.select(
+            [self.kind == Kind.SLACK, self.kind == Kind.SQUARED], [self.amount * dual, square], 0.0
+        )
         if np.any(kl := self.kind == Kind.KL):
             most, own = self.amount[kl], theta[self.start[:-1][kl]]
             with np.errstate(divide="ignore"):
@@ -88,6 +90,7 @@ class ScaledRows:
         largest = np.zeros(len(rows.groups))
         kind, amount = rows.groups.kind, rows.groups.amount
         np.maximum.at(largest, rows.group, np.where(kind[rows.group] == Kind.KL, rows.bound, rows.largest))
+        kind = np.where((kind == Kind.KL) & (largest <= 0.0), np.int8(Kind.PENALTY), kind)  # D(0 ‖ E) = E
         s = np.where(largest > 0, largest, 1.0)
         power = np.select([kind == Kind.SLACK, kind == Kind.SQUARED, np.isin(kind, PRICED)], [-1.0, 2.0, 1.0], 0.0)
         scale = s[rows.group]
