@@ -21,6 +21,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 from hypothesis import reject
+from scipy.special import xlogy
 
 from trellis.constraints.implicit import Sparsity
 from trellis.constraints.rows import COUPLING, Rows
@@ -145,7 +146,7 @@ class Enumeration:
             return amount / 2 * float(xi @ xi)
         if kind == Kind.KL:
             b = self.rows.bound[members]
-            return amount * float(np.sum(b * np.log(b / (b + e)) + e))
+            return amount * float(np.sum(xlogy(b, np.maximum(b, 1e-300) / np.maximum(b + e, 1e-300)) + e))
         return 0.0
 
 
