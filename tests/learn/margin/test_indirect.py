@@ -123,6 +123,22 @@ def test_without_answers_jlis_is_an_ssvm():
     assert joint.bias_ == 0.0
 
 
+def test_negative_answers_alone_are_a_convex_program_in_which_numbers_weigh():
+    """No structure is held, so that one round reaches the optimum; an answer of −0.5 counts half."""
+    words = [["the", "dog"], ["a", "dog", "runs"], ["runs", "a"], ["dog", "the", "runs"], ["the", "runs"], ["a", "dog"]]
+    tags, z = [["D", "N"], ["D", "N", "V"]], [-1.0, -0.5, -0.25, -1.0]
+    learner = JLIS(crf(), C=0.8, C_binary=1.5, inner_tol=1e-6, inner_iter=300).fit(
+        words[:2], tags, binary=(words[2:], z)
+    )
+    oracle = Oracle(LABELS)
+    oracle.learn_space(words)
+    cuts = [(0.8, oracle.cuts(x, y)) for x, y in zip(words[:2], tags, strict=True)]
+    cuts += [(1.5 * abs(own), oracle.answers(x, -1)) for x, own in zip(words[2:], z, strict=True)]
+    n = len(oracle.number) + 1
+    wide = [(c, [(f if len(f) == n else np.append(f, 0.0), b) for f, b in some]) for c, some in cuts]
+    assert -learner.objective_ == pytest.approx(least(wide, 2)[0], rel=1e-5)
+
+
 @pytest.mark.parametrize("random_ties", [False, True])
 def test_without_outputs_jlis_is_lclr(random_ties):
     settings = {"random_ties": random_ties, "max_iter": 4, "tol": 1e-3}
