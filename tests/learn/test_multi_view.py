@@ -13,10 +13,12 @@ from scipy.stats import dirichlet
 from sklearn.base import clone
 
 from trellis import load_model
-from trellis.constraints import count
+from trellis.constraints import compile_constraints, count
 from trellis.constraints.rows import Groups, Rows
 from trellis.constraints.strength import Kind, Norm
-from trellis.errors import DataError, UnknownNameError
+from trellis.data.batch import Batch
+from trellis.data.vocabulary import Vocabulary
+from trellis.errors import ConstraintError, DataError, UnknownNameError
 from trellis.learn import MultiView
 from trellis.models import CRF, HMM, MaxEnt, NaiveBayes
 from trellis.models.views import Views
@@ -117,6 +119,43 @@ def test_three_views_agree_as_cvxpy_has_it(with_maps: bool) -> None:
     assert found.value == pytest.approx(problem.value, abs=1e-7)
     for own, x in zip(found.members, q, strict=True):
         np.testing.assert_allclose(own.node[0], x.value, atol=1e-5)
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.5])
+@pytest.mark.parametrize("strength", ["hard", "penalty", "forbidden"])
+def test_constraints_and_maps_are_one_program(strength: str, gamma: float) -> None:
+    """Chains of two tokens with three and two labels, classes 0 | 1 2: against cvxpy over every output."""
+    rng = np.random.default_rng(5)
+    sizes, maps = (3, 2), [np.array([0, 1, 1]), np.array([0, 1])]
+    views = [chains(rng, [2, 2], k) for k in sizes]
+    rule: Any = count("C") >= 1.3
+    rule = {"hard": rule, "penalty": rule.penalty(0.8), "forbidden": count("C") <= 0}[strength]
+    batch = Batch.from_sentences([["x", "y"], ["y", "z"]])
+    rows = compile_constraints(rule, batch, Vocabulary(["A", "B", "C"], kind="label"), views[0].parts)
+    found = agree(*views, maps=maps, rows=rows, gamma=gamma, tolerance=1e-8)
+    total, expected = 0.0, []
+    listed = [list(itertools.product(range(k), repeat=2)) for k in sizes]
+    for i in range(2):
+        q = [cp.Variable(len(some), nonneg=True) for some in listed]
+        cost, same = 0, [cp.sum(x) == 1 for x in q]
+        for view, x, some in zip(views, q, listed, strict=True):
+            scores = np.array([view.instances(i, i + 1).score(np.array(y, np.int32))[0] for y in some])
+            cost += -gamma * cp.sum(cp.entr(x)) - scores @ x
+        for classes in itertools.product(range(2), repeat=2):
+            one, other = (np.array([tuple(g[list(y)]) == classes for y in some], float)
+                          for g, some in zip(maps, listed, strict=True))  # fmt: skip
+            same.append(one @ q[0] == other @ q[1])
+        third = np.array([y.count(2) for y in listed[0]], float) @ q[0]
+        cost += 0.8 * cp.pos(1.3 - third) if strength == "penalty" else 0
+        same += {"hard": [third >= 1.3], "forbidden": [third == 0]}.get(strength, [])
+        problem = cp.Problem(cp.Minimize(cost), same)
+        problem.solve(solver=cp.CLARABEL)
+        total += problem.value
+        for t in range(2):
+            expected.append([sum(p for p, y in zip(q[0].value, listed[0], strict=True) if y[t] == k) for k in range(3)])
+    assert found.value == pytest.approx(total, abs=1e-5)
+    np.testing.assert_allclose(found.members[0].node, expected, atol=1e-4)
+    np.testing.assert_allclose(found.scores[1].infer().node, found.members[1].node, atol=1e-7)
 
 
 def test_three_chains_agree_on_classes_of_neighbours() -> None:
@@ -279,6 +318,19 @@ def test_views_with_labels_of_their_own_agree_on_classes(edges: bool) -> None:
 
 
 @pytest.mark.slow
+def test_views_with_labels_of_their_own_agree_under_constraints() -> None:
+    learner = with_own_labels(constraints=[(count("V") <= 0.9).penalty(5.0)])
+    rises = np.diff(learner.history_.objective)
+    assert np.all(rises > -1e-3), learner.history_.objective
+    fine, coarse = learner.predict_proba([SHORT, SHORT])
+    free = learner.predict_proba([SHORT, SHORT], constrained=False)[0]
+    over, without = (sum(max(own[:, LABELS.index("V")].sum() - 0.9, 0.0) for own in some) for some in (fine, free))
+    assert over < 0.7 * without
+    for one, other in zip(fine, coarse, strict=True):
+        np.testing.assert_allclose(one, other[:, [2, 1, 0]], atol=2e-3)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["shared labels", "labels of their own"])
 def test_saved_loaded_and_resumed_it_has_the_same_bits(kind: str, tmp_path: Path) -> None:
     def fit(**settings: Any) -> MultiView:
@@ -319,12 +371,17 @@ def test_it_is_an_estimator_like_the_others() -> None:
         ({"models": [MaxEnt(["a", "b"]), MaxEnt(["b", "a"])]}, [[[0.0]], [[1.0]]], ["a"], "maps onto common classes"),
         ({"maps": [None]}, [[[0.0]], [[1.0]]], [["a"], ["a"]], "one for each view"),
         ({"maps": [None, {"b": "c"}]}, [[[0.0]], [[1.0]]], [["a"], ["b"]], "same classes"),
-        ({"maps": [None, None], "constraints": [count("a") <= 1]}, [[[0.0]], [[1.0]]], [["a"], ["a"]], "leave out"),
     ],
 )
 def test_mistakes_are_told(settings: Any, X: Any, y: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         MultiView(**{"models": [MaxEnt(), MaxEnt()], **settings}).fit(X, y)
+
+
+def test_constraints_over_the_corpus_are_refused_with_maps() -> None:
+    learner = MultiView([MaxEnt(["a", "b"]), MaxEnt(["a", "b"])], [count("a").per("corpus") <= 0.5], maps=[None, None])
+    with pytest.raises(ConstraintError, match="about single instances"):
+        learner.fit([[[0.0], [1.0], [1.0]]] * 2, [["a", None, None]] * 2)
 
 
 def test_a_mistyped_label_of_a_map_is_told() -> None:

@@ -8,12 +8,15 @@ labels agree in closed form inside the ordinary E-step: see :mod:`trellis.models
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from trellis.constraints import Constraint, Rule, compile_constraints
 from trellis.data.ragged import IntArray
+from trellis.data.vocabulary import Vocabulary
 from trellis.engine import Engine, Piece, Placed, place_batch
 from trellis.learn.training import Training, TrainingStep
 from trellis.loop.step import ArrayState, StepResult
@@ -51,29 +54,39 @@ class Agreed:
 
 @dataclass(frozen=True)
 class AgreeShard:
-    """Work on a shard: its views made to agree, and what they count then."""
+    """Work on a shard: its views made to agree, and what they count then.
+
+    constraints : on the first view's labels, which have these names
+    """
 
     classes: list[IntArray]
     gamma: float
     edges: bool
     tolerance: float
     evaluations: int
+    constraints: Sequence[Constraint | Rule]
+    labels: Vocabulary
 
     def __call__(self, model: Views, item: Piece, state: Any) -> tuple[Agreed, Any]:
         part: Any = item.data
         found = self.of(model, part)
         statistics = model.collect(part, found)
-        # −value is γ Σ_i of the log-partitions at the solution, instance by instance.
-        value = self.gamma * sum(float(part.weights @ q.log_partition) for q in found.members)
+        # Without constraints −value is γ Σ_i of the log-partitions at the solution, instance by instance.
+        value = -found.value
+        if not self.constraints:
+            value = self.gamma * sum(float(part.weights @ q.log_partition) for q in found.members)
         given, free = (float(part.weights @ one) for one in model.log_partitions(part))
         return Agreed(statistics, value, given, free, found.kkt_residual), state
 
     def of(self, model: Any, part: Any) -> Agreement:
         """The agreement of a batch."""
         joint: Any = scores_of(model, part)
+        rows = None
+        if self.constraints:
+            rows = compile_constraints(self.constraints, part.members[0], self.labels, joint.members[0].parts)
         return agree(
-            *joint.members, gamma=self.gamma, maps=self.classes, edges=self.edges, weights=part.weights,
-            tolerance=self.tolerance, max_evaluations=self.evaluations,
+            *joint.members, gamma=self.gamma, maps=self.classes, edges=self.edges, rows=rows,
+            weights=part.weights, tolerance=self.tolerance, max_evaluations=self.evaluations,
         )  # fmt: skip
 
 
@@ -95,7 +108,7 @@ class AgreementStep(TrainingStep[ArrayState]):
             return StepResult(training.with_supervised(None), known, state, known, 0.0)
         found = self.free.total(self.work, bare(training.model))
         solved = found.residual <= self.work.tolerance
-        kl = max(0.0, found.given - found.value) if self.work.gamma == 1.0 else None
+        kl = max(0.0, found.given - found.value) if self.work.gamma == 1.0 and not self.work.constraints else None
         return StepResult(
             training.with_supervised(found.statistics), found.value - found.free + known, state,
             found.given - found.free + known, kl, kkt_residual=found.residual, evaluations=1,

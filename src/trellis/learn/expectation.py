@@ -288,9 +288,9 @@ class Collect:
         local = mine.local.rows.written_out() if self.likelihood else mine.local.rows
         excess, prices = np.zeros(self.n_constraints), 0.0
         if len(local):
-            expected = local.expect(q)
-            excess = np.bincount(local.constraint, local.excess(expected), minlength=len(excess)).astype(np.float64)
-            prices = expected_price(local, expected, part.weights)
+            own = local.expect(q)
+            excess = np.bincount(local.constraint, local.excess(own), minlength=len(excess)).astype(np.float64)
+            prices = expected_price(local, own, part.weights)
         coupling = mine.coupling.expect(q, part.weights)
         largest = tuple(block.statistic(q.at(block.parts)) for block in mine.sparsity)
         n_rows = np.bincount(local.constraint, minlength=len(excess))

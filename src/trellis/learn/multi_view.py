@@ -70,7 +70,8 @@ class MultiView(ProjectedLearner):
         Two or more models with the same kind of output: classifiers (MaxEnt, NaiveBayes), taggers (CRF, HMM) or
         SemiCRFs. Copies are trained and stored as ``models_``.
     constraints : list of Constraint, default=()
-        Constraints on the agreed posterior of instances that are not fully labelled. Not supported with ``maps``.
+        Constraints on the agreed posterior of instances that are not fully labelled. With ``maps`` they are about
+        the labels of the first view and about single instances.
     maps : list of dict or None, default=None
         For views with different label sets: a mapping from label to class for each view, or None. Views then agree on
         classes, and ``y`` is one list of labels per view.
@@ -267,14 +268,19 @@ class MultiView(ProjectedLearner):
             return by
         raise DataError(f"by must be {AGREEMENT!r} or the number of a view, 0 to {n - 1}, got {by!r}")
 
-    def _agree_shard(self, model: Any = None) -> AgreeShard:
-        classes = (self.model_ if model is None else model).classes
-        return AgreeShard(classes, self.gamma_, self.edges, self.projection_tol, self.max_evaluations)
+    def _agree_shard(self, model: Views, constrained: bool = True) -> AgreeShard:
+        constraints = self.constraints if constrained else ()
+        return AgreeShard(
+            model.classes, self.gamma_, self.edges, self.projection_tol, self.max_evaluations, constraints,
+            model.label_names_,
+        )  # fmt: skip
 
     def _inference(self, batch: Any, constrained: bool, transductive: bool) -> Inference:
         if self.maps is None:
             return super()._inference(batch, constrained, transductive)
-        return AgreedInference(self.model_, batch, threads_for(self.n_jobs), self._agree_shard())
+        return AgreedInference(
+            self.model_, batch, threads_for(self.n_jobs), self._agree_shard(self.model_, constrained)
+        )
 
     def _gamma(self, constrained: bool) -> float:
         """Agreement is projection at n times γ, with constraints or without."""
@@ -310,8 +316,6 @@ class MultiView(ProjectedLearner):
         del self.model
         check_outputs(models)
         self._check_numbers()
-        if self.maps is not None and len(self.constraints):
-            raise DataError("constraints are about labels that the views share: leave out either maps or constraints")
 
     def _check_numbers(self) -> None:
         self._check_whole(max_iter=1, max_evaluations=1, checkpoint_every=1, random_state=0)

@@ -9,8 +9,9 @@ q(z) ∝ Π p_i(z)^{1/n} (prop. 6.3). Of chains, the classes of slots, and of ne
 
     Σ_{k: g₁(k) = z} q₁(y_t = k) − Σ_{k: g₂(k) = z} q₂(y_t = k) = 0
 
-There is no closed form for these; the dual is solved by L-BFGS after a few marginal-ratio steps
-λ ← λ + γ/2 (log m₁ − log m₂), which start well and then stall.
+There is no closed form for these; the dual is solved by L-BFGS after a few marginal-ratio steps λ ← λ + γ/2 (log m₁ −
+log m₂), which start well and then stall. Constraints on the labels of the first member are further rows beside these;
+then the projection solves for all of them.
 
 At γ = 1 the value of the problem is n times the Bhattacharyya distance  −log Σ_z Π p_i(z)^{1/n}  of the p_i.
 """
@@ -19,20 +20,25 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from trellis.data.ragged import BoolArray, FloatArray, IntArray
-from trellis.errors import ConvergenceWarning, DataError
-from trellis.structures.joint import Joint
+from trellis.constraints.implicit import Forbidden
+from trellis.constraints.rows import COUPLING, Groups, Rows
+from trellis.constraints.strength import Kind, Norm
+from trellis.data.ragged import BoolArray, FloatArray, IntArray, offsets_of
+from trellis.errors import ConstraintError, ConvergenceWarning, DataError
+from trellis.projection.projector import project
+from trellis.structures.joint import Joint, JointParts
 from trellis.structures.structure import Structure, check_gamma
 
 RATIO_STEPS = 3
 TINY = 1e-12
+AGREEMENT = "agreement of the views"
 
 Maps = Sequence[Sequence[int] | IntArray]
 """The class of each label of each member."""
@@ -74,6 +80,16 @@ class ClassRows:
         other = np.bincount(self.row[~first], marginals[~first], minlength=n)
         return one.astype(np.float64), other.astype(np.float64)
 
+    def rows(self, joint: JointParts) -> Rows:
+        """The same as hard rows over the parts of the joint structure."""
+        n, order = len(self.is_label), np.lexsort((self.part, self.row))
+        start, number = offsets_of(np.bincount(self.row, minlength=n)), np.arange(n, dtype=np.int64)
+        instance = joint.instance_of(self.part[order][start[:-1]])
+        return Rows(
+            joint, (AGREEMENT,), start, self.part[order], self.sign[order], np.zeros(n), np.ones(n, np.bool_), instance,
+            number, np.zeros(n, np.int64), number, Groups.uniform(n, Kind.HARD, Norm.LINF, 0.0),
+        )  # fmt: skip
+
 
 def geometric_mean(members: Sequence[Structure]) -> Structure:
     """The mean of scores over the same outputs: q ∝ Π p_i^{1/n}."""
@@ -88,6 +104,7 @@ def agree(
     gamma: float = 1.0,
     maps: Maps | None = None,
     edges: bool = True,
+    rows: Rows | None = None,
     weights: FloatArray | None = None,
     tolerance: float = 1e-3,
     max_evaluations: int = 500,
@@ -106,6 +123,8 @@ def agree(
         The class of each label of each model.
     edges : bool, default=True
         With maps, chains agree on neighbouring tokens as well.
+    rows : Rows or None, default=None
+        With maps, constraints on the labels of the first model, from :func:`compile_constraints`.
     weights : ndarray or None, default=None
         Weights of the instances.
     tolerance : float, default=0.001
@@ -132,11 +151,16 @@ def agree(
         raise DataError("models agree over outputs of one kind: two chains, say, or two categoricals")
     if maps is not None and not members[0].parts.has_labels:
         raise DataError(f"maps are of labels, which {members[0].parts.outputs_are} do not have: leave out maps")
+    if maps is None and rows is not None:
+        raise DataError("rows go with maps: without these, agree first and project the mean")
     if maps is None:
         mean = geometric_mean(members).temper(gamma)
         q = mean.infer(weights=weights, at=np.array([mean.parts.n_parts - 1]))
         value = -len(members) * gamma * float(q.log_partition.sum())
         return Agreement((q,) * len(members), (mean,) * len(members), value, 0.0, 1)
+    if rows is not None:
+        joint = Joint(*members)
+        return _under_rows(joint, class_rows(joint, maps, edges), rows, gamma, weights, tolerance, max_evaluations)
     scaled = [member.temper(gamma) for member in members]
     closed = scaled[0].agreeing(scaled[1:], _checked(scaled, maps))
     if closed is not None:
@@ -144,8 +168,7 @@ def agree(
         value = -gamma * sum(float(q.log_partition.sum()) for q in found)
         return Agreement(found, tuple(closed), value, 0.0, 1)
     joint = Joint(*scaled)
-    rows = class_rows(joint, maps, edges)
-    return _through_rows(joint, rows, gamma, weights, tolerance, max_evaluations)
+    return _through_rows(joint, class_rows(joint, maps, edges), gamma, weights, tolerance, max_evaluations)
 
 
 def _checked(members: Sequence[Structure], maps: Maps) -> list[IntArray]:
@@ -224,3 +247,23 @@ def _through_rows(
             stacklevel=3,
         )
     return Agreement(tuple(q.members), outcome.members, -gamma * float(solved.fun), residual, evaluations)
+
+
+def _under_rows(
+    joint: Joint, same: ClassRows, rows: Rows, gamma: float, weights: FloatArray | None, tolerance: float, most: int
+) -> Agreement:
+    """Agreement and constraints, all of them rows of one projection."""
+    if np.any(rows.instance == COUPLING) or rows.sparsity or rows.implicit or rows.checks:
+        raise ConstraintError(
+            "with maps of labels, constraints are about single instances: leave out those over the corpus, and "
+            "few_labels_per"
+        )
+    joint = joint.forbid(rows.forbidden.listed()[0])
+    given = replace(rows, parts=joint.parts, forbidden=Forbidden())
+    agreed = same.rows(joint.parts)
+    every = given.followed_by(replace(agreed, constraint=agreed.constraint + len(rows.names)))
+    every = replace(every, names=(*rows.names, *agreed.names))
+    found = project(joint, every, gamma, weights=weights, tolerance=tolerance, max_evaluations=most)
+    moved = joint.temper(gamma).add(found.rows.part, found.rows.pull(found.duals.row / gamma))
+    members = tuple(found.posterior.members)
+    return Agreement(members, moved.members, found.value, found.kkt_residual, found.evaluations)
