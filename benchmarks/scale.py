@@ -3,6 +3,7 @@
     make bench-scale                                                    20,000 and 100,000 pairs, up to a million words
     make bench-scale ARGS="--only align dask --pairs 1000000"           a million pairs; the same on two Dask workers
     make bench-scale ARGS="--only death --pairs 100000"                 the same, and a worker is killed on the way
+    make bench-scale ARGS="--only phrases --pairs 20000"                more than a million phrase pairs
     make bench-scale ARGS="--only sparse --words 20000000 --memory 4G"  20 million words, posterior sparsity
     make bench-scale ARGS="--only labels threads predict"
     make bench-scale ARGS="--only train --words 100000 400000"          rules over text in memory and on disk
@@ -42,7 +43,7 @@ FIRST_LETTER = 0x4E00
 """Where the letters begin of which every repetition has one."""
 TIGHT = "0"
 """An amount of memory that sends every text here to disk."""
-KINDS = ("align", "disk", "dask", "death", "em", "sparse", "labels", "threads", "predict", "train")
+KINDS = ("align", "disk", "dask", "death", "phrases", "em", "sparse", "labels", "threads", "predict", "train")
 FIELDS = ("what", "size", "labels", "threads", "rounds", "memory", "seconds", "cpu", "mb", "more")
 RESULTS = Path("benchmarks") / "results"
 CITATIONS = Path("examples") / "citations"
@@ -110,8 +111,9 @@ class Runs:
     def add(self, *, what: str, size: int, **point: Any) -> None:
         each = 1e6 * point["cpu"] / size
         named = ", ".join(f"{key} {point[key]}" for key in ("labels", "threads", "memory", "rounds") if point.get(key))
+        label = f"{what}, {size:,}" + (f" ({named})" if named else "")
         print(
-            f"{f'{what}, {size:,} ({named})':<52}{point['seconds']:>9.1f}{point['cpu']:>9.1f}{point['mb']:>7.0f}"
+            f"{label:<52}{point['seconds']:>9.1f}{point['cpu']:>9.1f}{point['mb']:>7.0f}"
             f"{each:>16.0f}", flush=True,
         )  # fmt: skip
         if point.get("more"):
@@ -172,6 +174,22 @@ def dask(
     if (work / "align").exists():
         compare(work / "align", work / "dask")
     return float(found["seconds"])
+
+
+def phrases(runs: Runs, n: int, folder: Path, work: Path, threads: int, memory: str) -> None:
+    """The phrase table of links, which are made first."""
+    source, target = make_pairs(folder, n, work)
+    links, table = work / "align", work / "phrases"
+    trellis = [sys.executable, "-m", "trellis", "align"]
+    if not links.exists():
+        timed([*trellis, "-s", source, "-t", target, "-q", "--threads", threads, "--memory", memory, "-o", links])
+    found = timed([*trellis, "phrases", "-s", source, "-t", target, "--links", links, "-q", "-o", table])
+    with open(table, "rb") as lines:
+        size = sum(1 for _ in lines)
+    runs.add(
+        what="phrases", size=size, seconds=found[0], cpu=found[1], mb=found[2],
+        more=f"of {n:,} sentence pairs; {table.stat().st_size / 2**20:.0f} MB on disk",
+    )  # fmt: skip
 
 
 def compare(one: Path, other: Path) -> None:
@@ -283,7 +301,7 @@ def main() -> None:
     parser.add_argument("--memory", default="2G")
     parser.add_argument("--threads", type=int, default=2, help="and Dask workers")
     parser.add_argument("--draw", type=Path, nargs="+", metavar="CSV", help="draw these points, and run nothing")
-    given = arguments(parser, only=["align", "em"], pairs=[40], words=[300], rounds=2)
+    given = arguments(parser, only=["align", "phrases", "em"], pairs=[40], words=[300], rounds=2)
     if given.draw:
         draw(given.draw, given.draw[0].with_suffix(".png"))
         return
@@ -303,10 +321,12 @@ def main() -> None:
                 dask(runs, n, *usual)
             if "death" in given.only:
                 death(runs, n, *usual)
+            if "phrases" in given.only:
+                phrases(runs, n, *usual)
             if "threads" in given.only:
                 for some in (1, 2, 4, 8, 16)[: threads.bit_length()]:
                     align(runs, n, folder, work, some, memory, "threads")
-            for path in (*work.glob("text-*"), *work.glob("align"), *work.glob("dask")):
+            for path in (*work.glob("text-*"), *work.glob("align"), *work.glob("dask"), *work.glob("phrases")):
                 path.unlink()
         for n in given.words:
             for method in ("em", "sparse"):

@@ -152,6 +152,12 @@ def relations(table: Table) -> None:
     assert differ(table.row("draw 0  20%", after="few labels")[:10:2])
 
 
+def scale(table: Table) -> None:
+    n_pairs, *_, megabytes, microseconds = table.row("phrases, ")
+    assert n_pairs > 100
+    assert min(megabytes, microseconds) > 0.0
+
+
 def mt(table: Table) -> None:
     assert min(table.column("EM", "trellis align")) > 0.0
     assert differ([table.row("EM")[4], table.row("trellis align")[4]])
@@ -188,8 +194,8 @@ CHECKS: dict[str, Callable[[Table], None]] = {
     "align-defaults": align_defaults, "align-paper": align_paper,
     "citations": citations, "crf": crf, "dmv": dmv, "engine": engine, "extract": extract, "frameworks": frameworks,
     "induction": induction, "induction-defaults": induction_defaults, "jlis": jlis, "lclr": lclr, "margin": margin,
-    "multiview": multiview,
-    "mt": mt, "neural": neural, "relations": relations, "transfer": transfer, "trees": trees, "weak": weak,
+    "multiview": multiview, "mt": mt, "neural": neural, "relations": relations, "scale": scale, "transfer": transfer,
+    "trees": trees, "weak": weak,
 }  # fmt: skip
 """What must differ in the table of a benchmark. One that is not listed must print numbers that are not all the same."""
 
