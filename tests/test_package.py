@@ -83,6 +83,25 @@ def test_only_networks_load_torch():
     assert (done.returncode, done.stdout.split()) == (0, ["False"]), done.stderr
 
 
+@pytest.mark.slow
+def test_an_aligner_loads_neither_sparse_matrices_nor_models_of_other_structures():
+    code = (
+        "import sys\nfrom trellis import Aligner\nAligner(n_jobs=1).fit([('a b', 'x y'), ('a', 'x')])\n"
+        "print([name for name in ('scipy.sparse', 'trellis.models.crf', 'trellis.learn.ccm') if name in sys.modules])"
+    )
+    done = run_python(code)
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
+
+
+@pytest.mark.parametrize("package", [trellis.models, trellis.learn])
+def test_every_name_of_a_package_is_imported_on_first_use(package):
+    for name in package.__all__:
+        assert name in dir(package)
+        assert not inspect.ismodule(getattr(package, name))
+    with pytest.raises(AttributeError, match=f"module '{package.__name__}' has no attribute 'HNM'"):
+        package.HNM  # noqa: B018
+
+
 def test_every_export_exists_and_is_listed():
     for name in trellis.__all__:
         assert getattr(trellis, name) is not None

@@ -61,7 +61,7 @@ from trellis.learn.margin.perceptron import MIRA as MIRA
 from trellis.learn.margin.perceptron import Perceptron as Perceptron
 from trellis.learn.margin.ssvm import SSVM as SSVM
 from trellis.learn.multi_view import MultiView as MultiView
-from trellis.learn.tune import tune as tune
+from trellis.learn.tuning import tune as tune
 from trellis.learn.uem import UEM as UEM
 from trellis.loop.history import History as History
 from trellis.loop.schedule import Anneal as Anneal

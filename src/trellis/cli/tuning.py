@@ -36,8 +36,8 @@ def with_best_gamma(
 
     read : the development set of a file
     """
-    from trellis.learn.tune import GAMMAS
-    from trellis.learn.tune import tune as choose
+    from trellis.learn.tuning import GAMMAS
+    from trellis.learn.tuning import tune as choose
 
     judges: dict[str, Any] = {"halves": True} if tune == HALF else {"dev": read(tune)}
     verbose, estimator.verbose = estimator.verbose, False

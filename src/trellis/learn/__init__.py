@@ -1,26 +1,16 @@
-"""Learners: unified EM, constraint-driven learning, and related methods."""
+"""Learners: unified EM, constraint-driven learning, and related methods.
 
-from trellis.constraints.penalties import Violations, count_violations
-from trellis.learn.ccm import CCM
-from trellis.learn.codl import CoDL
-from trellis.learn.ge import GE
-from trellis.learn.multi_view import MultiView
-from trellis.learn.tune import Tuned, tune
-from trellis.learn.uem import UEM
-from trellis.loop.history import History, Round
-from trellis.loop.schedule import Anneal
+Public names are imported on first use, so that a command loads only what it needs.
+"""
 
-__all__ = [
-    "CCM",
-    "GE",
-    "UEM",
-    "Anneal",
-    "CoDL",
-    "History",
-    "MultiView",
-    "Round",
-    "Tuned",
-    "Violations",
-    "count_violations",
-    "tune",
-]
+from trellis._lazy import importer, listed
+
+_EXPORTS = listed(__file__)
+
+__all__ = [*_EXPORTS]
+
+__getattr__ = importer(__name__, globals(), _EXPORTS)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_EXPORTS})

@@ -1,22 +1,16 @@
-"""Models p_θ over a structure: scores, collect, update; and estimators in the manner of scikit-learn."""
+"""Models p_θ over a structure: scores, collect, update; and estimators in the manner of scikit-learn.
 
-from trellis.models.arc_labeller import ArcLabeller
-from trellis.models.arc_parser import ArcParser, ArcStatistics
-from trellis.models.crf import CRF
-from trellis.models.crf_objective import CRFStatistics
-from trellis.models.dmv import DMV, DMVStatistics
-from trellis.models.hmm import HMM
-from trellis.models.hmm_parameters import HMMStatistics
-from trellis.models.maxent import MaxEnt, MaxEntStatistics
-from trellis.models.model import Model
-from trellis.models.naive_bayes import NaiveBayes, NaiveBayesStatistics
-from trellis.models.relation_model import RelationModel
-from trellis.models.saving import load_model
-from trellis.models.semi_crf import SemiCRF
-from trellis.models.statistics import Statistics
+Public names are imported on first use, so that a command loads only what it needs.
+"""
 
-__all__ = [
-    "CRF", "DMV", "HMM", "ArcLabeller", "ArcParser", "ArcStatistics", "CRFStatistics", "DMVStatistics",
-    "HMMStatistics", "MaxEnt", "MaxEntStatistics", "Model", "NaiveBayes", "NaiveBayesStatistics", "RelationModel",
-    "SemiCRF", "Statistics", "load_model",
-]  # fmt: skip
+from trellis._lazy import importer, listed
+
+_EXPORTS = listed(__file__)
+
+__all__ = [*_EXPORTS]
+
+__getattr__ = importer(__name__, globals(), _EXPORTS)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_EXPORTS})

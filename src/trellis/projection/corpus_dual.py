@@ -12,7 +12,8 @@ The state is where the solver of the shard's local rows ended, λ and curvature;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy as np
 
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import FloatArray, IntArray
-from trellis.projection.diagnosis import explaining
+from trellis.errors import InfeasibleError
 from trellis.projection.kernels import solver
 from trellis.projection.kernels.groups import KL, LINF, PENALTY, natural_residual
 from trellis.projection.local import GroupTable, LocalState, ScaledRows, SolverOptions
@@ -79,6 +80,21 @@ class Finished:
     residual: float
     worst: int
     evaluations: int
+
+
+@contextmanager
+def explaining(scores: Structure, rows: Rows) -> Iterator[None]:
+    """Raise a better error if constraints, and not the model alone, leave an instance of the shard without output."""
+    try:
+        yield
+    except InfeasibleError as error:
+        from trellis.projection.diagnosis import refuse_conflict  # scipy.sparse with it: 10 MB, seldom needed
+
+        for number in error.instances:
+            i = number - scores.first
+            if 0 <= i < len(scores):
+                refuse_conflict([scores.instances(i, i + 1)], rows.shard(i, i + 1).local())
+        raise
 
 
 def evaluate(

@@ -9,8 +9,7 @@ that the rows did not converge.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -101,19 +100,6 @@ def refuse_conflict(scores: Sequence[Structure], rows: Rows) -> None:
         number = scores[0].first
         raise conflict.error(f"instance {number}", (number,))
     raise conflict.error("over the corpus")
-
-
-@contextmanager
-def explaining(scores: Structure, rows: Rows) -> Iterator[None]:
-    """Raise a better error if constraints, and not the model alone, leave an instance of the shard without output."""
-    try:
-        yield
-    except InfeasibleError as error:
-        for number in error.instances:
-            i = number - scores.first
-            if 0 <= i < len(scores):
-                refuse_conflict([scores.instances(i, i + 1)], rows.shard(i, i + 1).local())
-        raise
 
 
 def explain_all(scores: Sequence[Structure], rows: Rows) -> None:

@@ -33,9 +33,7 @@ from trellis.projection.corpus_dual import (
     evaluate,
     finish,
 )
-from trellis.projection.diagnosis import refuse_conflict
 from trellis.projection.duals import CorpusProjection, Duals, put
-from trellis.projection.linear import run_linear
 from trellis.projection.local import GroupTable, LocalState, ScaledRows, SolverOptions
 from trellis.projection.shard import PATIENT, ProjectionItem, ShardAnswer, ShardRows
 from trellis.structures.structure import Structure, check_gamma
@@ -165,6 +163,8 @@ class Projector:
         """
         self._begin(duals)
         if gamma == 0.0:
+            from trellis.projection.linear import run_linear
+
             found = run_linear(self, scores_of, then, duals, at, fold)
             self._left = found.duals
             return found
@@ -203,10 +203,14 @@ class Projector:
         culprit = None
         if not converged:
             if worst > self.tolerance and self.max_evaluations >= PATIENT:
+                from trellis.projection.diagnosis import refuse_conflict
+
                 item = self.items[number]
                 scores = scores_of(item.data).instances(where, where + 1)
                 refuse_conflict([scores], item.rows.rows.shard(where, where + 1).local())
             if not coupled.converged and len(self.coupling):
+                from trellis.projection.diagnosis import refuse_conflict
+
                 every = [scores_of(item.data) for item in self.items]
                 refuse_conflict(every, self.rows if self.weights is None else self.rows.weighted(self.weights))
             culprit = self._culprit((number, where), worst, coupled)

@@ -13,13 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from trellis.constraints.rows import Rows
 from trellis.data.ragged import BoolArray, FloatArray, IntArray
 from trellis.engine import Piece
 from trellis.projection import lock_step
-from trellis.projection.diagnosis import refuse_conflict
 from trellis.projection.kernels import fast_path, solver
 from trellis.projection.local import LocalRows, LocalSolution, LocalState, SolverOptions
 from trellis.structures.structure import Structure
@@ -140,6 +138,8 @@ class ShardRows:
             local = self._rescue(tilted, rows, local, asked)
             lost = np.flatnonzero(local.ending != solver.CONVERGED)
             if len(self.coupled) and len(lost):
+                from trellis.projection.diagnosis import refuse_conflict
+
                 # Coupling rows would ask hundreds of times more: say at once if no q can satisfy these rows.
                 i = int(lost[0])
                 refuse_conflict([tilted.instances(i, i + 1)], rows.rows.shard(i, i + 1).local())
@@ -202,6 +202,8 @@ class ShardRows:
 
         Σ_places w [ Σ_parts c_r c_s μ − (Σ_parts c_r μ)(Σ_parts c_s μ) ]
         """
+        from scipy.sparse import csr_matrix
+
         rows = self.coupling
         mu = answer.posterior.at(rows.part)
         root = 1.0 if weights is None else np.sqrt(weights)[rows.entry_instance]
@@ -209,7 +211,7 @@ class ShardRows:
         def matrix(numbers: IntArray, values: FloatArray) -> Any:
             _, column = np.unique(numbers, return_inverse=True)
             entries = (rows.coefficient * values * root, (rows.entry_row, column))
-            return sparse.csr_matrix(entries, shape=(len(rows), int(column.max(initial=-1)) + 1))
+            return csr_matrix(entries, shape=(len(rows), int(column.max(initial=-1)) + 1))
 
         spread, means = matrix(rows.part, np.sqrt(mu)), matrix(rows.parts.place_of(rows.part), mu)
         return np.asarray((spread @ spread.T - means @ means.T).todense())

@@ -1,0 +1,12 @@
+from trellis.constraints.penalties import Violations as Violations
+from trellis.constraints.penalties import count_violations as count_violations
+from trellis.learn.ccm import CCM as CCM
+from trellis.learn.codl import CoDL as CoDL
+from trellis.learn.ge import GE as GE
+from trellis.learn.multi_view import MultiView as MultiView
+from trellis.learn.tuning import Tuned as Tuned
+from trellis.learn.tuning import tune as tune
+from trellis.learn.uem import UEM as UEM
+from trellis.loop.history import History as History
+from trellis.loop.history import Round as Round
+from trellis.loop.schedule import Anneal as Anneal
