@@ -8,10 +8,12 @@ import pytest
 from scipy.special import logsumexp
 
 from trellis.apps.align.aligner import Aligner
+from trellis.engine import SerialEngine
 from trellis.errors import DataError
 from trellis.metrics.alignment import GoldLinks
 from trellis.models import load_model
 from trellis.models.alignment import AlignmentModel
+from trellis.models.alignment.lexicon import Lexicon
 
 pytestmark = pytest.mark.slow
 
@@ -209,3 +211,20 @@ def test_words_and_stems_together_lose_little_where_stems_confuse():
     }
     assert scores["both"] > scores["stems"] + 0.05, scores
     assert scores["words"] - scores["both"] < (scores["words"] - scores["stems"]) / 5, scores
+
+
+@pytest.mark.parametrize("variational", [True, False])
+def test_a_table_that_is_not_read_before_its_first_m_step_is_written_over_its_counts(variational):
+    model, batch = trained(variational=variational)
+    counts = model.collect(batch, model.scores(batch).infer(weights=batch.weights)).total()
+    nulls, tables = (counts.null1, counts.null2), []
+    for is_read in (True, False):
+        words = Lexicon.build(batch, model.words_.source, model.words_.target, {}, 1.0)
+        words.reset(0.15, variational, is_read=is_read)
+        assert len(words.tables.pair) == (len(words.table) if is_read else 0)
+        given = counts.pairs[0].copy()
+        words.update(given, nulls, 0.15, variational, SerialEngine(), False)
+        assert (words.tables.pair is given) != is_read
+        tables.append(words.tables)
+    for one, other in zip(*tables, strict=True):
+        np.testing.assert_array_equal(one, other)

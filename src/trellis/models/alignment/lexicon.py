@@ -104,11 +104,16 @@ class Lexicon:
         none = WordCodes(None)
         return replace(self, source=none, target=none, extra=ExtraCounts(), masses=_NOTHING[0])
 
-    def reset(self, concentration: float, variational: bool) -> None:
-        """The mean of the prior."""
+    def reset(self, concentration: float, variational: bool, *, is_read: bool = True) -> None:
+        """The mean of the prior.
+
+        is_read : False: nobody reads the probabilities of pairs before the first M-step, which writes them where its
+            counts are
+        """
         prior = Prior(concentration, variational, self.extra)
         self.masses = masses(self.table, prior, self.opposite)
-        self.tables, self.is_shared = prior_tables(self.table, prior, self.masses), False
+        self.tables = prior_tables(self.table, prior, self.masses, with_pairs=is_read)
+        self.is_shared = False
 
     def update(
         self,
@@ -120,7 +125,9 @@ class Lexicon:
         score: bool,
     ) -> float:
         """The M-step; returns the log-prior, if ``score``."""
-        out = np.empty_like(self.tables.pair) if self.is_shared else self.tables.pair
+        out: Any = np.empty_like(self.tables.pair) if self.is_shared else self.tables.pair
+        if len(out) != len(self.table):
+            out = pairs
         prior = Prior(concentration, variational, self.extra)
         self.tables, log_prior = updated_tables(self.table, pairs, *nulls, prior, self.masses, engine, out, score)
         self.is_shared = False

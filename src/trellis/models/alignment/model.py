@@ -189,7 +189,7 @@ class AlignmentModel(SavedEstimator):
             within = self.stems_.table, self._of[0][:-1], self._of[1][:-1]
             known = self.words_.source, self.words_.target, self.priors or {}, self.same_spelling
             self.words_ = Lexicon.build(text, *known, within=within)
-            self.words_.reset(self.concentration, self.variational)
+            self.words_.reset(self.concentration, self.variational, is_read=False)
             self._stage = COUNTING
         elif self._stage == COUNTING:
             self._stage = BOTH
@@ -245,8 +245,9 @@ class AlignmentModel(SavedEstimator):
 
     def collect(self, batch: SentencePairs, q: JointPosterior) -> ShardCounts:
         described = [batch] if self.stems_ is None else [batch, batch.stems(self._of)]
-        found = [lexicon.table.number(own) if len(lexicon.table) else (NONE, NONE)
-                 for lexicon, own in zip(self.lexicons, described, strict=True)]  # fmt: skip
+        # One after the other: cells are as many as links.
+        found = (lexicon.table.number(own) if len(lexicon.table) else (NONE, NONE)
+                 for lexicon, own in zip(self.lexicons, described, strict=True))  # fmt: skip
         lengths = tuple(len(lexicon.table) for lexicon in self.lexicons)
         sizes = len(self.words_.tables.null1) - 1, len(self.words_.tables.null2) - 1
         return ShardCounts.of(batch, q, found, sizes, lengths)

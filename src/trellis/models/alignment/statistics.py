@@ -6,7 +6,7 @@ a table per shard would be as large as the model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +89,7 @@ class ShardCounts:
         cls,
         batch: SentencePairs,
         q: JointPosterior,
-        found: Sequence[tuple[NDArray[np.int32], NDArray[np.int32]]],
+        found: Iterable[tuple[NDArray[np.int32], NDArray[np.int32]]],
         sizes: tuple[int, int],
         lengths: tuple[int, ...],
     ) -> ShardCounts:
@@ -104,16 +104,17 @@ class ShardCounts:
             return counted.astype(np.float32, copy=False)
 
         links = weighted(forward.link, batch.offsets), weighted(backward.link, batch.offsets)
-        pairs = []
+        entries_of, pairs = [], []
         for entries, cells in found:
             added = np.zeros((len(entries), 2))
             kernel.add_cells(cells, *links, added)
             # Single precision, as the posteriors are: it is what travels from workers.
             pairs.append(added.astype(np.float32))
+            entries_of.append(entries.copy())  # they are a view of an array that has the cells too
+            del entries, cells, added  # before those of the next lexicon are found
         nulls = weighted(forward.null, batch.target_offsets), weighted(backward.null, batch.source_offsets)
         places = None if forward.places is None else (forward.places, backward.places)
-        entries_of = tuple(entries for entries, _ in found)
-        return cls(sizes, lengths, entries_of, tuple(pairs), batch.target, batch.source, *nulls, places)
+        return cls(sizes, lengths, tuple(entries_of), tuple(pairs), batch.target, batch.source, *nulls, places)
 
     def total(self) -> AlignmentStatistics:
         """A table of counts of this shard alone, for others to be added to."""

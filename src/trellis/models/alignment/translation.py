@@ -85,17 +85,17 @@ class Prior:
         return float(kernel.exp_digamma(counts)) if self.variational else counts
 
 
-def prior_tables(table: PairTable, prior: Prior, mass: tuple[FloatArray, FloatArray]) -> Tables:
-    """The mean of the prior: of the words that stand opposite a word somewhere, all alike but for extra counts."""
-    alpha, at = prior.concentration, prior.extra.at
+def prior_tables(
+    table: PairTable, prior: Prior, mass: tuple[FloatArray, FloatArray], *, with_pairs: bool = True
+) -> Tables:
+    """The mean of the prior: of the words that stand opposite a word somewhere, all alike but for extra counts.
+
+    with_pairs : False leaves out the probabilities of the table's pairs
+    """
+    alpha = prior.concentration
     mass1, mass2 = (np.maximum(total, alpha) for total in mass)
-    pair = np.empty((len(table), 2), np.float32)
-    pair[:, 0] = np.repeat((alpha / mass1).astype(np.float32), np.diff(table.row_offsets))
-    pair[:, 1] = (alpha / mass2).astype(np.float32)[table.row_targets]
-    pair[at] *= (1.0 + prior.extra.amount / alpha)[:, None]
-    pair[at[prior.extra.amount < 0]] = 0.0
     return Tables(
-        pair,
+        _prior_pairs(table, prior, mass1, mass2) if with_pairs else np.zeros((0, 2), np.float32),
         _with_unknown(np.full(table.n_targets, 1.0 / max(table.n_targets, 1))),
         _with_unknown(np.full(table.n_sources, 1.0 / max(table.n_sources, 1))),
         _with_unknown(alpha / mass1),
@@ -103,6 +103,16 @@ def prior_tables(table: PairTable, prior: Prior, mass: tuple[FloatArray, FloatAr
         _of_alike(alpha + prior.extra.alike, mass1, prior),
         _of_alike(alpha + prior.extra.alike, mass2, prior),
     )
+
+
+def _prior_pairs(table: PairTable, prior: Prior, mass1: FloatArray, mass2: FloatArray) -> Probabilities:
+    alpha, at = prior.concentration, prior.extra.at
+    pair: Probabilities = np.empty((len(table), 2), np.float32)
+    pair[:, 0] = np.repeat((alpha / mass1).astype(np.float32), np.diff(table.row_offsets))
+    pair[:, 1] = (alpha / mass2).astype(np.float32)[table.row_targets]
+    pair[at] *= (1.0 + prior.extra.amount / alpha)[:, None]
+    pair[at[prior.extra.amount < 0]] = 0.0
+    return pair
 
 
 def masses(table: PairTable, prior: Prior, opposite: Opposite) -> tuple[FloatArray, FloatArray]:
