@@ -6,6 +6,7 @@
     make bench-lclr ARGS="--sets msrp rte --on folds"     # and those of sentences in five folds of what is learned from
     make bench-lclr ARGS="--sets msrp rte --trees"        # edges from a parser, trained here on UD English
     make bench-lclr ARGS="--sets msrp rte --thesis"       # features once, and alignments from the answers alone
+    make bench-lclr ARGS="--tables --size 600"            # Tables 5.5 and 5.6, on splits of the training pairs of msrp
 
 names   match/translit-he: 250 pairs of train that match and 6,250 random ones of them that do not (a tenth of all);
         each of 300 names of test ranks their 300 Hebrew forms. Mean of the draws.
@@ -33,10 +34,12 @@ from scipy.stats import binomtest
 
 from trellis import ConvergenceWarning, Matcher, Parser, Tagger
 from trellis.data.conllu import read_conllu
+from trellis.models.matching.word_pairs import bigram_likeness
 from trellis.models.matching.wordnet import find_wordnet
 
 SETS = ("names", "msrp", "rte")
 METHODS = ("two-stage", "joint")
+THREE = ("two-stage", "joint", "approximate")
 OF_SENTENCES: dict[str, dict[str, Any]] = {
     "two-stage": {"method": "two-stage"},
     "two-stage, edges by hand": {"method": "two-stage", "first_guess": "edges"},
@@ -161,6 +164,37 @@ def bench_sentences(name: str, folder: Path, on: str, settings: dict[str, Any]) 
         print(flush=True)
 
 
+def bench_tables(folder: Path, size: int, draws: int, settings: dict[str, Any]) -> None:
+    """Accuracy by what alignments may delete, by algorithm and by similarity of words, as the thesis has features.
+
+    size : pairs to learn from; as many again are asked, at most 1,000
+    """
+    train = msrp_of(folder / "train.tsv")
+    similarities: dict[str, Any] = {"relations": None, "bigrams": likeness_by_bigrams}
+    rows = [(name, deletions) for name in similarities for deletions in ("none", "words", "all")]
+    found: dict[tuple[str, str], list[list[float]]] = {row: [] for row in rows}
+    for seed in range(draws):
+        order = np.random.default_rng(seed).permutation(len(train[1]))
+        learned, asked = some_of(train, order[:size]), some_of(train, order[size : size + min(size, 1000)])
+        for name, deletions in rows:
+            own = {"deletions": deletions, "similarity": similarities[name], "keep_guess": False, **settings}
+            found[name, deletions].append([
+                100.0 * Matcher("sentences", method=method, **own).fit(*learned).score(*asked) for method in THREE
+            ])  # fmt: skip
+            figures = ", ".join(f"{m} {x:.1f}" for m, x in zip(THREE, found[name, deletions][-1], strict=True))
+            print(f"  draw {seed}, {name}, deletions {deletions}: {figures}", flush=True)
+    print(f"msrp, {size} pairs to learn from, mean of {draws} splits")
+    print(f"  {'words are like by':<20}{'deletions':<12}" + "".join(f"{method:>14}" for method in THREE))
+    for (name, deletions), figures in found.items():
+        print(f"  {name:<20}{deletions:<12}" + "".join(f"{x:>14.1f}" for x in np.mean(figures, axis=0)))
+
+
+def likeness_by_bigrams(one: str, other: str) -> float:
+    """Dice coefficient of the character bigrams, from 0.5 on."""
+    value = bigram_likeness(one, other)
+    return value if value >= 0.5 else 0.0
+
+
 def parser_and_tagger(folder: Path) -> dict[str, Any]:
     """Trained on UD English."""
     trees = [s for s in read_conllu(folder / "en-ewt-train.conllu", columns=("head", "deprel")) if len(s)]
@@ -176,6 +210,8 @@ def main() -> None:
     parser.add_argument(
         "--thesis", action="store_true", help="sentences: features once, and alignments from the answers alone"
     )
+    parser.add_argument("--tables", action="store_true", help="what may be deleted, algorithms, similarities of words")
+    parser.add_argument("--size", type=int, default=1000, help="pairs to learn from, of --tables")
     parser.add_argument("--cost", type=float, help="C, in place of the default")
     parser.add_argument("--segment", type=int, default=1)
     parser.add_argument("--threads", type=int)
@@ -187,6 +223,8 @@ def main() -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
     settings: dict[str, Any] = {"n_jobs": -1 if given.threads is None else given.threads, "C": given.cost}
     print(f"WordNet: {find_wordnet() or 'not installed'}; edges: {'trees' if given.trees else 'each word to the next'}")
+    if given.tables:
+        return bench_tables(data / "match" / "msrp", given.size, given.draws, settings)
     print("thesis, two-stage and joint")
     for name in given.sets:
         print(f"  {name}: {THESIS[name]}", flush=True)
