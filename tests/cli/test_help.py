@@ -37,6 +37,16 @@ def test_help_fits_eighty_columns_without_a_cut_name(command, help_of):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [*COMMANDS, *SERVERS])
+def test_help_names_flags_and_no_arguments_of_python(command, help_of):
+    shown = " ".join(re.sub(r"[│\s]+", " ", help_of(*command.split())).split())
+    assert set(re.findall(r"(?<![\w./-])[a-z]+_[a-z_]+(?![\w.])", shown)) <= {"token_pattern"}  # a key of rules files
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+[a-z0-9]", shown)) <= {
+        name for one in (*COMMANDS, *SERVERS) for flag in flags(one).values() for name in flag.names
+    } | {"--help"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [*COMMANDS, *SERVERS])
 def test_options_stand_in_panels_the_common_path_first(command, help_of):
     shown = help_of(*command.split())
     panels = re.findall(r"╭─ (.*?) ─", shown)

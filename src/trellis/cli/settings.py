@@ -101,7 +101,7 @@ class FieldOptions:
 
 
 def explained(kind: type) -> dict[str, str]:
-    """What the docstring of a class says of each of its arguments, for ``--help``.
+    """What the docstring of a class says of each of its arguments, for ``--help``; references to Python are left out.
 
     >>> class Cutter:
     ...     '''Cuts text.
@@ -109,19 +109,25 @@ def explained(kind: type) -> dict[str, str]:
     ...     Parameters
     ...     ----------
     ...     width : int, default=80
-    ...         Columns of a line; see :class:`HMM`. At "0" nothing is cut.
+    ...         Columns of a line. At "0" nothing is cut, nor with ``no_cut``. See :class:`HMM`.
     ...     '''
     >>> explained(Cutter)
-    {'width': 'Columns of a line; see HMM. At `0` nothing is cut.'}
+    {'width': 'Columns of a line. At `0` nothing is cut, nor with `--no-cut`.'}
     """
     text = re.split(r"^Parameters\n-+\n", inspect.getdoc(kind) or "", flags=re.MULTILINE)[-1]
     text = re.split(r"^(?:Attributes|Examples|Notes)\n-+$", text, flags=re.MULTILINE)[0]
     found = {}
     # the type stands behind the name, and the meaning below it
     for name, meaning in re.findall(r"^(\w+) : .*((?:\n    .*)+)", text, flags=re.MULTILINE):
-        shown = re.sub(r":\w+:`~?([\w.]+\.)?(\w+)`", r"\2", " ".join(meaning.split())).replace("``", "`")
+        shown = re.sub(r" See :\w+:`[^`]*`\.", "", " ".join(meaning.split()))
+        shown = re.sub(r"``([a-z]+_[a-z_]+)``", lambda name: f"`{_flag(name[1])}`", shown).replace("``", "`")
         found[name] = re.sub(r'"([\w-]+)"', r"`\1`", shown).replace(". None: ", ". Default: ")
     return found
+
+
+def _flag(name: str) -> str:
+    """The flag of an argument of an estimator."""
+    return ARGUMENTS.get(name, "--" + name.replace("_", "-")).partition(" ")[0]
 
 
 def _parameter(name: str, default: Any, annotation: Any) -> inspect.Parameter:

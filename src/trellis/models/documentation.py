@@ -23,7 +23,7 @@ SHARED: Mapping[str, tuple[str, str]] = {
     "beam": ("int", "Beam width of the search."),
     "search": (
         '{"auto", "beam", "astar", "ilp", "exact"}',
-        'How the best output under constraints is searched. See :func:`decode`: "auto" is beam search if possible; '
+        'How the best output under constraints is searched. "auto" is beam search if possible; '
         '"exact" continues with A* and integer programs until the output is proved to be the best.',
     ),
     "checkpoint": (

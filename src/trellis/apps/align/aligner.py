@@ -106,7 +106,7 @@ class Aligner(SavedEstimator):
     concentration : float, default=0.15
         Dirichlet parameter α of the translation tables.
     diagonal_scale : float, default=40.0
-        Model 1 prefers links near the diagonal, by exp(−distance / diagonal_scale) with the distance in words.
+        Model 1 prefers links near the diagonal, by exp(−distance / scale), with the distance in words and this scale.
     variational : bool, default=True
         Estimate the translation tables by variational Bayes.
     same_spelling : float, default=1.0

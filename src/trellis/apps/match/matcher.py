@@ -99,7 +99,7 @@ class Matcher(SavedEstimator):
     kind : {"names", "sentences"}, default="names"
         Kind of model to train. One of "names" (also for other short strings) or "sentences".
     method : {"joint", "approximate", "two-stage"}, default="joint"
-        How to learn. One of "joint", "approximate" or "two-stage"; see :class:`LCLR`.
+        How to learn. One of "joint", "approximate" or "two-stage". See :class:`LCLR`.
     C : float or None, default=None
         Cost of errors in training. Default: 10 for names, 0.1 for sentences (two-stage: 0.05).
     negatives : int, default=25
