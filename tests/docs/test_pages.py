@@ -110,14 +110,14 @@ def test_the_commands_of_a_page_run_and_print_what_it_shows(name, tmp_path, monk
                 _compare(shown, found, f"{name}: {command}")
 
 
-@pytest.mark.parametrize("name", ["README.md", "start.md", "aggregation.md"])
+@pytest.mark.parametrize("name", ["README.md", "start.md", "aggregation.md", "induction.md"])
 def test_the_examples_of_first_pages_can_be_run_again(name):
     written = [
         command
         for block in BLOCKS[name]
         if block.language == "console"
         for command, _ in commands_of(block)
-        if re.match(r"trellis (extract predict|aggregate) .*-o ", command)
+        if re.match(r"trellis (extract predict|aggregate|induce) .*-o ", command)
     ]
     assert written
     assert all("--force" in command for command in written)
