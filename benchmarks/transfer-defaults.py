@@ -3,6 +3,7 @@
     make bench-transfer-defaults                         every row is the default with one change
     make bench-transfer-defaults ARGS="--corpora nl --rows 'names headed as in the source'"
     make bench-transfer-defaults ARGS="--kept FILE --prepared FOLDER"      resume
+    make bench-transfer-defaults ARGS=--tagger           features of case in taggers
 
 UAS and, in brackets, LAS without punctuation on the development trees, gold tags: the default, and what each change
 adds to it, with the standard error over draws. A draw is 2,000 sentence pairs of its own, of which the 800 with most
@@ -15,22 +16,24 @@ import argparse
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from _kept import Kept
 from _panel import transfer as panel
 from _panel.common import Options, Score
 from _rows import constant, rows_table
 
 from trellis import Aligner, Document, Parser, Tagger, Transfer
-from trellis.apps.parse import projected_arcs
+from trellis.apps.parse import projected_arcs, tagger
 from trellis.apps.parse import transfer as parts
 from trellis.data.conllu import TREE, read_conllu, read_text
 
-DRAWS, PAIRS, USED = 3, 2_000, 800
+DRAWS, TAGGED, PAIRS, USED = 3, 700, 2_000, 800
 DEFAULT = "default"
 SETTINGS: dict[str, dict[str, Any]] = {
     "sentences of up to 20 words": {"max_length": 20},
@@ -53,6 +56,8 @@ CHANGES: dict[str, Callable[[], AbstractContextManager[None]]] = {
     ),
 }
 ROWS = (DEFAULT, *CHANGES, *SETTINGS)
+CASES = {"case in every sentence": 10**9, "case in no sentence": 1, "case in two of three sentences": 3}
+"""Rows of taggers: one in so many sentences is learned from without features of case."""
 SMALL = ("names headed as in the source", "one order")
 """Rows of a small run."""
 
@@ -104,12 +109,33 @@ def scores(options: Options, rows: Sequence[str], folder: Path | None) -> Iterat
                 yield options.score("transfer rows", language.name, "UAS (LAS)", row, draw, judge)
 
 
+def tagger_scores(options: Options) -> Iterator[Score]:
+    """Of taggers trained on 700 sentences of a treebank: accuracy on the others, as they are and lower-cased."""
+    for language in panel.languages(options):
+        if not options.wants(language.name):
+            continue
+        text = list(read_conllu(language.tags, columns=TREE))
+        for draw in range(options.draws or DRAWS):
+            order = np.random.default_rng([11, draw]).permutation(len(text))
+            train, rest = ([text[i] for i in some] for some in np.split(order, [min(TAGGED, len(text) // 2)]))
+            for row in (DEFAULT, *CASES):
+                yield options.score("tagger rows", language.name, "", row, draw, partial(tagged, train, rest, row))
+
+
+def tagged(train: list[Document], rest: list[Document], row: str) -> tuple[float, float]:
+    with constant(tagger, "WITHOUT_CASE", CASES.get(row, tagger.WITHOUT_CASE)):
+        found = Tagger().fit(train)
+    lower = [replace(one, tokens=tuple(word.lower() for word in one.tokens)) for one in rest]
+    return 100.0 * found.score(rest), 100.0 * found.score(lower)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--small", action="store_true", help="use small generated data")
     parser.add_argument("--draws", type=int, help="draws of sentence pairs, at most three")
     parser.add_argument("--corpora", nargs="+", default=[], help="languages to run")
     parser.add_argument("--rows", nargs="+", choices=ROWS, help="rows of the table")
+    parser.add_argument("--tagger", action="store_true", help="rows of the tagger in place of those of transfer")
     parser.add_argument("--kept", type=Path, help="file of scores to keep and to resume from")
     parser.add_argument("--prepared", type=Path, help="folder that keeps tagged, aligned and parsed text")
     given = parser.parse_args()
@@ -117,6 +143,9 @@ def main() -> None:
         small=given.small, draws=given.draws, corpora=tuple(given.corpora), kept=Kept(given.kept)
     )  # fmt: skip
     rows = given.rows or (SMALL if given.small else ROWS)
+    if given.tagger:
+        print(rows_table(list(tagger_scores(options)), DEFAULT, "accuracy (lower-cased)"))
+        return
     found = list(scores(options, list(dict.fromkeys((DEFAULT, *rows))), given.prepared))
     print(rows_table(found, DEFAULT, "UAS (LAS)"))
 
