@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'trellis-learn[torch]'")
 
-from trellis import MIRA, SSVM  # noqa: E402
+from trellis import JLIS, LCLR, MIRA, SSVM, LatentSSVM, Perceptron  # noqa: E402
 from trellis.constraints import compile_constraints, count  # noqa: E402
 from trellis.data.batch import Batch  # noqa: E402
 from trellis.errors import DataError  # noqa: E402
@@ -99,5 +99,6 @@ def test_margins_of_trees():
 def test_methods_that_need_features_refuse_networks():
     with pytest.raises(DataError, match="trained by method 'subgradient'"):
         SSVM(small()).fit(TEXT, LABELS)
-    with pytest.raises(DataError, match="no feature map"):
-        MIRA(small()).fit(TEXT, LABELS)
+    for learner in (MIRA(small()), Perceptron(small()), LatentSSVM(small()), LCLR(small()), JLIS(small())):
+        with pytest.raises(DataError, match=r"is a network: use SSVM\(model, method='subgradient'\)"):
+            learner.fit(TEXT, [1, -1] * (len(TEXT) // 2) if isinstance(learner, LCLR) else LABELS)

@@ -116,7 +116,12 @@ class MarginLearner(Learner):
     def _begin(self, X: Any, y: Any, sample_weight: Any, *, learned: bool = False) -> tuple[Any, Any]:
         """A model like the one given, and the batch; with ``learned`` the model keeps what it has learned."""
         model: Any = own_model(self.model, learned=learned)
-        network = self.trains_networks and callable(getattr(model, "margin_step", None))
+        network = callable(getattr(model, "margin_step", None))
+        if network and not self.trains_networks:
+            raise DataError(
+                f"{type(self).__name__} needs a model that is linear in its weights, and {type(model).__name__} is a "
+                "network: use SSVM(model, method='subgradient')"
+            )
         if not network and not callable(getattr(model, "phi", None)):
             raise DataError(f"a margin is learned over features, but {type(model).__name__} has no feature map phi")
         batch = model.encode(*labelled(model, X, y), sample_weight, fit=not learned)
