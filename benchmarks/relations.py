@@ -29,7 +29,7 @@ from _kept import Kept
 from _small import arguments
 
 from trellis.apps.parse.tagger import Tagger
-from trellis.apps.relate.inference import ANY_NUMBER, RelationInference, rows_inside, tied
+from trellis.apps.relate.inference import ANY_NUMBER, RelationInference, rows_inside
 from trellis.apps.relate.relater import Relater, _answers
 from trellis.constraints import RulesFile, counts_like, parse_rules
 from trellis.constraints.constraint import Constraint
@@ -153,7 +153,7 @@ class Draw:
             most = ANY_NUMBER if relater.method == "codl" else MOST_SUMMED if relater.exact else 0
             learner = relater.learner(rules)
             if most not in trainings:
-                trainings[most] = Training(tied(model, most), batch, engine_for(1, None))
+                trainings[most] = Training(model.with_ties(most), batch, engine_for(1, None))
             if isinstance(learner, CoDL):
                 learner.train(trainings[most])
             else:
@@ -286,7 +286,7 @@ def speed(texts: Sequence[Document], rules: RulesFile) -> None:
         places = np.sort(rng.choice(len(text.tokens), 10, replace=False))
         many.append(replace(text, spans=tuple(Span(None, int(p), int(p) + 1) for p in places), relations=None))
     batch = model.encode(many)
-    joint = tied(model, 10)
+    joint = model.with_ties(10)
     scores, rows = joint.scores(batch), rows_inside(joint, batch, list(rules))
     spent, proved = [], []
     for i in range(len(many)):

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from trellis import DataError, Document
+import trellis.neural
+from trellis import Aggregator, DataError, Document, Extractor, Parser, Relater, Tagger
 from trellis.data.tables import write_table
 from trellis.data.text_files import read_texts
 from trellis.interop.frames import spans_frame, to_dataset, to_frame
@@ -32,3 +33,19 @@ def test_a_missing_library_is_answered_with_the_command_that_installs_it(extra, 
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(DataError, match=rf"pip install 'trellis-learn\[{extra}\]'"):
         NEEDED[extra][call](tmp_path / "x.parquet")
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        Extractor("", encoder="bilstm"), Tagger(encoder="bilstm"), Parser(encoder="bilstm"),
+        Relater('entities = ["A"]', encoder="bilstm"), Aggregator(encoder="bilstm"),
+    ],
+)  # fmt: skip
+def test_an_encoder_without_pytorch_is_answered_with_the_command_that_installs_it(estimator, monkeypatch):
+    def missing(module):
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.setattr(trellis.neural, "import_module", missing)
+    with pytest.raises(DataError, match=r"pip install 'trellis-learn\[torch\]'"):
+        estimator.check_settings()

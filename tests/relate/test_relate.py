@@ -13,7 +13,7 @@ from tests.engine.isolating import IsolatingEngine
 from trellis import load_model, tune
 from trellis.apps.parse.tagger import Tagger
 from trellis.apps.relate import mentions as finding
-from trellis.apps.relate.inference import ANY_NUMBER, rows_inside, tied
+from trellis.apps.relate.inference import ANY_NUMBER, rows_inside
 from trellis.apps.relate.relater import Relater
 from trellis.cli.app import main
 from trellis.data.document import Document, Relation, Span
@@ -70,7 +70,7 @@ def test_codl_labels_sentences_by_the_rules_and_as_often_as_labelled_ones():
     assert made.relation_scores(GOLD).strict.total.f1 > 0.8
     assert max(made.history_[-1].violation.values()) == 0.0
     batch = made._batch(MANY)
-    model = tied(made.model_, ANY_NUMBER)
+    model = made.model_.with_ties(ANY_NUMBER)
     search = searcher_of(model, batch, made.constraints_, SerialEngine())
     found = search.run(model.scores, np.zeros(len(made.constraints_)))
     assert np.all(search.coupling.excess(found.counts) <= 1e-9)
@@ -82,7 +82,7 @@ def test_codl_labels_sentences_by_the_rules_and_as_often_as_labelled_ones():
 def test_predictions_obey_every_rule_and_are_the_best_that_do(relater):
     given = [bare(t) for t in GOLD[:6]]
     batch = relater._batch(given)
-    model = tied(relater.model_, ANY_NUMBER)
+    model = relater.model_.with_ties(ANY_NUMBER)
     scores, rows = model.scores(batch), rows_inside(model, batch, relater.constraints_)
     best = np.asarray(relater.infer(given).outputs)
     value = penalised_value(scores, rows, best)
@@ -363,7 +363,7 @@ def test_an_explanation_of_too_many_mentions_is_that_of_its_runs(monkeypatch):
 
 def test_rules_of_sentences_with_and_without_factors_are_projected_as_the_generic_solver_does(relater):
     """Sentences of up to 7 mentions have factors; the rules of longer ones hold in expectation."""
-    model = tied(relater.model_, MOST_SUMMED)
+    model = relater.model_.with_ties(MOST_SUMMED)
     batch = relater._batch([GOLD[0], long_sentence(12), GOLD[1]])
     scores, rows = model.scores(batch), rows_inside(model, batch, relater.constraints_)
     assert graph.takes(rows)

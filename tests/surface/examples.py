@@ -414,6 +414,15 @@ if find_spec("torch") is not None:
         "NeuralCRF": replace(tagger(networks.crf, "predict_proba", whole=CRF_SCORES), rounding=1e-5),
         "NeuralClassifier": replace(rows(networks.classifier), rounding=1e-5),
         "NeuralParts": replace(tagger(networks.parts, "predict_proba", whole={"score": scored}), rounding=1e-5),
+        "NeuralRelations": Example(
+            networks.relations,
+            (RELATED,),
+            BARE,
+            trellis.Document((), spans=(), relations=()),
+            OUTER,
+            methods("predict") | {"infer": inferred},
+            {"predict_proba": method("predict_proba"), "score": lambda estimator, X: estimator.score(RELATED)},
+        ),
         "NeuralParser": replace(of_heads(networks.parser), rounding=1e-5),
     }
     EXPORTED |= {name: getattr(trellis.neural, name) for name in trellis.neural.__all__}

@@ -6,11 +6,18 @@ from typing import Any
 
 import pytest
 
-from trellis import CRF
+from trellis import CRF, RelationModel
 
 torch = pytest.importorskip("torch")
 
-from trellis.neural import BiLSTM, NeuralClassifier, NeuralCRF, NeuralParser, NeuralParts  # noqa: E402
+from trellis.neural import (  # noqa: E402
+    BiLSTM,
+    NeuralClassifier,
+    NeuralCRF,
+    NeuralParser,
+    NeuralParts,
+    NeuralRelations,
+)
 
 torch.set_num_threads(1)
 TINY = {"char_size": 0, "hidden": 4, "layers": 1, "min_count": 1, "dropout": 0.0}
@@ -45,3 +52,8 @@ def classifier() -> NeuralClassifier:
 def parser() -> NeuralParser:
     encoder = BiLSTM(word_size=4, tag_size=4, **TINY)
     return NeuralParser(encoder, arc_size=4, relation_size=2, max_iter=5, learning_rate=0.05, dropout=0.0)
+
+
+def relations() -> NeuralRelations:
+    encoder = BiLSTM(word_size=4, **TINY)
+    return NeuralRelations(encoder, RelationModel(min_count=1), size=4, max_iter=3, learning_rate=0.05, dropout=0.0)

@@ -32,7 +32,7 @@ NOT_FOR_INSTANCES = {
     # which pairs are learned from
     "best_pairs",
     # of networks
-    "in_place_of", "margin_step", "likelihood_loss", "relations_of", "form_of",
+    "in_place_of", "margin_step", "likelihood_loss", "relations_of", "form_of", "with_ties",
 }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ expectation, or where ``tied`` says so on factors over every pair and its two me
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
@@ -148,6 +149,12 @@ class RelationModel(SavedEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "sides_")
+
+    def with_ties(self, most: int) -> Self:
+        """The same model, whose variables factors tie in sentences of up to so many mentions."""
+        made = copy.copy(self)
+        made.tied = most
+        return made
 
     # batches
 

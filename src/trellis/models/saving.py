@@ -62,7 +62,10 @@ _CLASSES = {
 }
 """Class -> module, of every class of the library that ``load_model`` brings back; applications declare theirs."""
 
-_NEURAL = ("BiLSTM", "NeuralCRF", "NeuralClassifier", "NeuralParser", "NeuralParts", "Pretrained", "WordVectors")
+_NEURAL = (
+    "BiLSTM", "NeuralCRF", "NeuralClassifier", "NeuralParser", "NeuralParts", "NeuralRelations", "Pretrained",
+    "WordVectors",
+)  # fmt: skip
 """Classes of :mod:`trellis.neural`, which files may hold as well; they need PyTorch."""
 
 _FUNCTION = "function"

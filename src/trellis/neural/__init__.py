@@ -18,6 +18,7 @@ _EXPORTS = {
     "NeuralModel": "trellis.neural.model",
     "NeuralParts": "trellis.neural.parts",
     "NeuralParser": "trellis.neural.parser",
+    "NeuralRelations": "trellis.neural.relations",
     "Pretrained": "trellis.neural.pretrained",
     "StructuredLoss": "trellis.neural.losses",
     "WordVectors": "trellis.neural.vectors",

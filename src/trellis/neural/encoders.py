@@ -87,6 +87,17 @@ def encoder_of(module: Any, **settings: Any) -> Encoder | None:
     raise error
 
 
+FEW_TEXTS, FEW_PASSES = 10_000, (10, 40)
+"""Number of texts over all passes of a network for few texts, and the minimum and maximum number of passes."""
+
+
+def for_few_texts(encoder: str | None, n_texts: int) -> tuple[Encoder | None, dict[str, Any]]:
+    """A small encoder, and how a network over it is trained on ``n_texts`` texts."""
+    small = encoder_of(encoder, word_size=50, char_size=50, hidden=64, layers=1, min_count=1)
+    passes = int(np.clip(-(-FEW_TEXTS // n_texts), *FEW_PASSES))
+    return small, {"max_iter": passes, "batch_size": 4, "learning_rate": 0.005}
+
+
 class GivenModule(nn.Module):
     """A module of one's own, which is given what it takes: what ``inputs`` makes of a batch, or by default the vectors
     of the tokens as a tensor, and sentences as lists of words where tokens are words."""

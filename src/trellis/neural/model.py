@@ -83,8 +83,12 @@ class NeuralModel(NetworkSettings):
         """Learn from a batch what the encoder has to know (words, ...), and reset the parameters."""
         self._check_settings()
         encoder = encoder_of(self._encoder())
-        self.encoder_ = None if encoder is None else encoder.learned_from(batch)
+        self.encoder_ = None if encoder is None else encoder.learned_from(self._words(batch))
         self.reset()
+
+    def _words(self, batch: Batch) -> Batch:
+        """A batch of the words that an encoder learns from."""
+        return batch
 
     def _inputs(self) -> Callable[[Batch], Any] | None:
         """What makes the arguments of a module of one's own."""

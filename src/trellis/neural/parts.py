@@ -138,12 +138,15 @@ class NeuralParts(NeuralModel):
         """A batch, as the other model makes it; with ``fit`` the parameters are reset."""
         if not fit:
             self._check_fitted()
-            return self.like_.encode(X, y, weights)
+            return self._coded(X, y, weights, fit=False)
         self._check_settings()
         self.like_: Any = own_model(self.like, learned=False)
-        batch = self.like_.encode(X, y, weights, fit=True)
+        batch = self._coded(X, y, weights, fit=True)
         self._learn(batch)
         return batch
+
+    def _coded(self, X: Any, y: Any, weights: Any, fit: bool) -> Any:
+        return self.like_.encode(X, y, weights, fit=fit)
 
     def parts(self, batch: Any) -> Parts:
         """The parts of a batch's outputs."""

@@ -35,8 +35,6 @@ MARKS = "mark"
 """The column with the punctuation mark before a label."""
 
 MODEL_KINDS: dict[str, type[HMM] | type[CRF]] = {"crf": CRF, "semi-crf": SemiCRF, "hmm": HMM}
-NETWORK_TEXTS, NETWORK_PASSES = 10_000, (10, 40)
-"""Number of texts over all passes of a network, and the minimum and maximum number of passes."""
 SOFTENED = 2.0
 """Temperature of the CRF posteriors that the network learns; it gets half the weight of the CRF in prediction."""
 PSEUDO_LABELLED = 0.3
@@ -98,13 +96,12 @@ def _final(
 def new_network(extractor: Extractor, labels: list[str], n_texts: int = 1) -> Any:
     """The network before training, which is small because there are few texts."""
     from trellis.neural import NeuralCRF
-    from trellis.neural.encoders import encoder_of
+    from trellis.neural.encoders import for_few_texts
 
-    encoder = encoder_of(extractor.encoder, word_size=50, char_size=50, hidden=64, layers=1, min_count=1)
-    passes = int(np.clip(-(-NETWORK_TEXTS // n_texts), *NETWORK_PASSES))
+    encoder, settings = for_few_texts(extractor.encoder, n_texts)
     return NeuralCRF(
-        encoder, labels, max_iter=passes, batch_size=4, learning_rate=0.005, device=extractor.device,
-        random_state=extractor.random_state, n_jobs=extractor.n_jobs,
+        encoder, labels, device=extractor.device, random_state=extractor.random_state, n_jobs=extractor.n_jobs,
+        **settings,
     )  # fmt: skip
 
 

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 SETTINGS = FieldOptions(
     "trellis.apps.relate.relater:Relater",
-    learning="method max_iter gamma unlabelled_weight exact min_count",
-    run="n_jobs engine",
+    learning="method encoder max_iter gamma unlabelled_weight exact min_count",
+    run="device n_jobs engine",
 )
 
 

@@ -21,7 +21,7 @@ from trellis.data.ragged import IntArray, LabelArray
 from trellis.engine import Engine
 from trellis.models.inference import OUTPUTS, POSTERIORS, BestOutputs, Inference
 from trellis.models.model import rows_of
-from trellis.models.relation_model import MOST_SUMMED, RelationModel
+from trellis.models.relation_model import MOST_SUMMED
 from trellis.projection import project
 from trellis.search import decode
 
@@ -29,15 +29,7 @@ ANY_NUMBER = 2**30
 """Of mentions: an argmax is exact whatever their number."""
 
 
-def tied(model: RelationModel, most: int) -> RelationModel:
-    """The same model, whose variables factors tie in sentences of up to so many mentions."""
-    made = RelationModel(**{**model.get_params(deep=False), "tied": most})
-    made.types_, made.sides_, made._features = model.types_, model.sides_, model._features
-    made.label_names_ = model.label_names_
-    return made
-
-
-def rows_inside(model: RelationModel, batch: Batch, constraints: Sequence[Constraint]) -> Rows:
+def rows_inside(model: Any, batch: Batch, constraints: Sequence[Constraint]) -> Rows:
     """The rows that concern single sentences."""
     return rows_of(model, batch, constraints).canonical().local()
 
@@ -45,9 +37,7 @@ def rows_inside(model: RelationModel, batch: Batch, constraints: Sequence[Constr
 class RelationInference(Inference):
     """Inference over sentences with mentions; constraints : None: the model alone."""
 
-    def __init__(
-        self, model: RelationModel, batch: Batch, engine: Engine, constraints: Sequence[Constraint] | None
-    ) -> None:
+    def __init__(self, model: Any, batch: Batch, engine: Engine, constraints: Sequence[Constraint] | None) -> None:
         super().__init__(model, batch, engine)
         self.constraints = constraints
 
@@ -65,12 +55,12 @@ class RelationInference(Inference):
         if self.constraints is None:
             best = self.model.scores(self.batch).members().argmax()
             return BestOutputs(np.asarray(best.outputs), best.score, np.ones(len(self.batch), np.bool_))
-        model = tied(self.model, ANY_NUMBER)
+        model = self.model.with_ties(ANY_NUMBER)
         found = decode(model.scores(self.batch), rows_inside(model, self.batch, self.constraints))
         return BestOutputs(np.asarray(found.outputs), found.value, found.proved)
 
     def _posterior(self) -> Any:
-        model = tied(self.model, 0 if self.constraints is None else MOST_SUMMED)
+        model = self.model.with_ties(0 if self.constraints is None else MOST_SUMMED)
         scores = model.scores(self.batch)
         if self.constraints is None:
             return scores.infer()
@@ -106,7 +96,7 @@ def changes_of_whole(changes: Sequence[Change], pieces: Sequence[Document], owne
 
 def changes(found: RelationInference, plain: LabelArray) -> list[Change]:
     """Labels that differ, with the rules that the first output breaks where it is changed."""
-    model, batch, best = tied(found.model, ANY_NUMBER), found.batch, found.outputs
+    model, batch, best = found.model.with_ties(ANY_NUMBER), found.batch, found.outputs
     broken = _broken(model, batch, rows_inside(model, batch, found.constraints or ()), plain)
     names = [np.array(own) for own in model.types_]
     owner = np.repeat(np.arange(len(batch)), batch.lengths)
@@ -122,7 +112,7 @@ def changes(found: RelationInference, plain: LabelArray) -> list[Change]:
     return made
 
 
-def _broken(model: RelationModel, batch: Batch, rows: Rows, outputs: LabelArray) -> dict[int, list[str]]:
+def _broken(model: Any, batch: Batch, rows: Rows, outputs: LabelArray) -> dict[int, list[str]]:
     """Names of the rules that an output breaks, by every slot that they see there."""
     used = model.parts(batch).of(outputs)
     found: dict[int, list[str]] = {}

@@ -61,6 +61,9 @@ class Relater(SavedEstimator):
     ----------
     rules : str
         Text of a rules file; :meth:`from_file` reads one.
+    encoder : str or None, default=None
+        Encoder of a network whose scores are added to those of features: "bilstm", "wordllama", a text file of word
+        vectors, or a Hugging Face transformer (folder or name). Needs PyTorch. By default, features alone.
     method : {"uem", "pr", "codl", "supervised"}, default="uem"
         How to learn. One of "uem", "pr" (γ = 1), "codl" or "supervised".
     gamma : float, default=0.5
@@ -73,10 +76,12 @@ class Relater(SavedEstimator):
         Learn to find mentions, for sentences without them.
     tagger : object, default=None
         Tagger of the words. By default, tags are used if sentences have them.
+    device : str, default="cpu"
+        Where the network of an encoder runs: "cpu" or "cuda".
 
     Attributes
     ----------
-    model_ : RelationModel
+    model_ : RelationModel or NeuralRelations
         The trained model.
     constraints_ : list
         Constraints of the rules.
@@ -105,6 +110,7 @@ class Relater(SavedEstimator):
     _: KW_ONLY
     rules_path: str = "rules"
     files: Mapping[str, str] | None = None
+    encoder: str | None = None
     method: str = "uem"
     gamma: float = 0.5
     max_iter: int = 4
@@ -115,11 +121,12 @@ class Relater(SavedEstimator):
     finder: bool = True
     tagger: Any = None
     projection_tol: float = 1e-4
+    device: str = "cpu"
     n_jobs: int | None = None
     engine: Any = None
     verbose: bool = False
 
-    not_saved: ClassVar[tuple[str, ...]] = (*SavedEstimator.not_saved, "tagger")
+    not_saved: ClassVar[tuple[str, ...]] = (*SavedEstimator.not_saved, "tagger", "encoder", "device")
     learned_names = _RelaterHeader
 
     @classmethod
@@ -155,10 +162,12 @@ class Relater(SavedEstimator):
         many = [] if self.method == "supervised" else [text for text in as_related(unlabelled) if text.tokens]
         many = with_tags(many, self.tagger)
         texts = with_mentions([*few, *many] if self.method != "supervised" else whole, finder)
-        model = RelationModel(
+        model: Any = RelationModel(
             rules.kinds.get("entities"), rules.kinds.get("relations"), l2=self.l2, min_count=self.min_count,
             tied=self._tied_in_training(), both_ways=any(isinstance(c, OnePerPair) for c in constraints),
         )  # fmt: skip
+        if self.encoder is not None:
+            model = self._network(model, len(whole))
         training = Training(
             model, model.encode(texts, fit=True), engine_for(self.n_jobs, self.engine),
             unlabelled_weight=self.unlabelled_weight,
@@ -175,6 +184,14 @@ class Relater(SavedEstimator):
         self.files_ = dict(rules.files)
         return self
 
+    def _network(self, model: RelationModel, n_texts: int = 1) -> Any:
+        """A network over the words of sentences, beside the features of the model."""
+        from trellis.neural import NeuralRelations
+        from trellis.neural.encoders import for_few_texts
+
+        encoder, settings = for_few_texts(self.encoder, n_texts)
+        return NeuralRelations(encoder, model, device=self.device, n_jobs=self.n_jobs, **settings)
+
     def _tied_in_training(self) -> int:
         """Mentions up to which rules hold in every output while it learns."""
         return ANY_NUMBER if self.method == "codl" else MOST_SUMMED if self.exact else 0
@@ -183,8 +200,10 @@ class Relater(SavedEstimator):
         """The learner that these settings ask for."""
         gamma = METHODS[self.method]
         if self.method == "codl":
+            beta = CoDL.beta if self.encoder is None else None  # the mean of two networks has no meaning
             return CoDL(
-                None, constraints, max_iter=self.max_iter, n_jobs=self.n_jobs, engine=self.engine, verbose=self.verbose
+                None, constraints, beta=beta, max_iter=self.max_iter, n_jobs=self.n_jobs, engine=self.engine,
+                verbose=self.verbose,
             )  # fmt: skip
         return UEM(
             None, constraints, gamma=self.gamma if gamma is None else gamma, start="labelled", max_iter=self.max_iter,
@@ -244,7 +263,8 @@ class Relater(SavedEstimator):
         """The sentences with nothing known."""
         bare = [tuple(Span(None, m.first, m.last) for m in text.spans or ()) for text in texts]
         pairs = zip(texts, bare, strict=True)
-        return self.model_.encode([replace(text, spans=own, relations=None) for text, own in pairs])
+        batch: Batch = self.model_.encode([replace(text, spans=own, relations=None) for text, own in pairs])
+        return batch
 
     # one file
 
@@ -265,7 +285,8 @@ class Relater(SavedEstimator):
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self._check_settings()
-        made = members_from_archive(names, arrays, {"model": RelationModel, "finder": CRF, "tagger": Tagger})
+        kinds = {"model": (RelationModel, "NeuralRelations"), "finder": CRF, "tagger": Tagger}
+        made = members_from_archive(names, arrays, kinds)
         if made["model"] is None:
             raise DataError("it has no model of relations")
         self.files = self.files_ = dict(names.get("files", {}))
@@ -287,6 +308,10 @@ class Relater(SavedEstimator):
             raise DataError(f"tagger must be a Tagger, got {self.tagger!r:.80}")
         self._check_within(gamma=(0.0, np.inf), l2=(0.0, np.inf), unlabelled_weight=(0.0, np.inf))
         self._check_names(method=METHODS)
+        if self.encoder is not None:
+            self._network(RelationModel()).check_settings()
+            if self.l2 != type(self).l2:
+                raise DataError("l2 is the prior of a model without a network: leave out encoder, or l2")
 
 
 def _counted(rule: CountsLike, shares: Mapping[str, float], within: Mapping[str, float] | None) -> CountsLike:
@@ -295,7 +320,7 @@ def _counted(rule: CountsLike, shares: Mapping[str, float], within: Mapping[str,
     return replace(rule, shares=found.shares, within=found.within)
 
 
-def _answers(model: RelationModel, texts: Sequence[Document], found: RelationInference) -> list[Document]:
+def _answers(model: Any, texts: Sequence[Document], found: RelationInference) -> list[Document]:
     batch = found.batch
     shares, made = model.confidence(batch, found.outputs, found.posterior), []
     for i, (text, (types, ties)) in enumerate(zip(texts, found.labels, strict=True)):
