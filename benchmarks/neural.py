@@ -4,6 +4,7 @@
     make bench-neural ARGS="--device cuda --trees --chunks"      what docs/gpu.md shows, on a GPU
 
     make bench-neural ARGS="--sizes --rules citations references addresses restaurants news"   networks and rules
+    make bench-neural ARGS="--sizes --weak laptop-review mit-restaurants --test dev"           networks and weak labels
 
 The parser learns en-ewt with gold tags and is tested without punctuation; the chunker learns CoNLL-2000.
 """
@@ -154,6 +155,40 @@ def with_rules(corpora: list[str], sizes: list[int], draws: int, systems: list[s
             print(f"  {corpus:<20}{system:<30}" + "".join(f"{mean:8.1f}" for mean in means), flush=True)
 
 
+def weak_labels(name: str, encoders: list[str | None], test: bool) -> None:
+    """Span F1 of aggregators, and on texts without votes that of end models, with and without an encoder.
+
+    New texts are those of the judged file; where there is no other one, its second half.
+    """
+    from _panel import weak
+    from _panel.common import Options
+    from weak import Gold, gold_of
+
+    from trellis import Aggregator, Extractor
+    from trellis.data.voted_files import read_voted
+
+    small, judged = name == "examples", "test" if test else "valid"
+    own = next(weak.corpora(Options(small=small, test=test, corpora=() if small else (name,))))
+    gold = gold_of(own)
+    n = len(gold.texts) - sum(1 for _ in read_voted(own.files[-1]))
+    last = Gold(gold.texts[n:], gold.labels[n:])
+    known = own.files[0].with_name("valid.json")
+    if n:
+        seen = gold.texts[:n]
+    elif test and known.exists():
+        seen = list(read_voted(known))
+    else:
+        half = len(last.texts) // 2
+        seen, last = last.texts[:half], Gold(last.texts[half:], last.labels[half:])
+    words, new = [list(text.tokens) for text in seen], [list(text.tokens) for text in last.texts]
+    labels = Aggregator().fit(seen).labels_
+    for encoder in encoders:
+        found = Aggregator(encoder=encoder).fit(gold.texts).labels_
+        judged_f1 = Gold(gold.texts[n:], gold.labels[n:]).f1(found[n:])
+        end = last.f1(Extractor("", encoder=encoder).fit(words, labels).predict(new))
+        print(f"  {name:<20}{encoder or 'default':<14}{judged:>6}{judged_f1:8.1f}{end:8.1f}", flush=True)
+
+
 def main() -> None:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--device", default="cpu", help="where networks run: cpu or cuda")
@@ -161,7 +196,9 @@ def main() -> None:
     made.add_argument("--chunks", action="store_true", help="train the chunker")
     made.add_argument("--vectors", help="static vectors of the chunker: wordllama or a text file")
     made.add_argument("--passes", type=int, default=30, help="passes over the training data")
-    made.add_argument("--test", default="test", help="treebank that the parser is tested on: test or dev")
+    made.add_argument("--test", default="test", help="texts that parsers and aggregators are tested on: test or dev")
+    made.add_argument("--weak", nargs="*", default=[], help="corpora of the panel of weak labels")
+    made.add_argument("--encoders", nargs="*", default=["bilstm", "wordllama"], help="encoders under --weak")
     made.add_argument("--sizes", type=int, nargs="*", default=[10, 25, 50, 100, 200, 400], help="numbers of labels")
     made.add_argument("--rules", nargs="*", default=[], help="corpora of the extraction panel, to learn under rules")
     made.add_argument("--labelled", type=int, nargs="*", default=[5, 20, 50], help="numbers of labelled texts")
@@ -172,6 +209,7 @@ def main() -> None:
     given = arguments(
         made, trees=True, chunks=True, passes=1, sizes=[3, 5], sentences=4,
         rules=["examples/citations"], labelled=[3], draws=1, unlabelled=4, systems=["network", "network, PR"],
+        weak=["examples"], encoders=["bilstm"],
     )  # fmt: skip
     if given.sizes:
         throughput(given.device, given.sizes, given.sentences, 25)
@@ -179,6 +217,10 @@ def main() -> None:
         parser(given.device, given.passes, given.test)
     if given.chunks:
         chunker(given.device, given.passes, given.vectors)
+    if given.weak:
+        print("weak labels: span F1 of the aggregator, and of the end model on texts without votes")
+        for name in given.weak:
+            weak_labels(name, [None, *given.encoders], given.test == "test")
     if given.rules:
         with_rules(given.rules, given.labelled, given.draws, given.systems, given.unlabelled)
 

@@ -232,6 +232,8 @@ class VoteHMM(SequenceModel):
         node = np.outer((patterns > 0).any(axis=1), self.offset_)
         for j in range(len(self.functions)):
             node += self.weight_[j] * table[j][patterns[:, j]]
+        if batch.features is not None:
+            node, index = node[index] + batch.features, np.arange(batch.n_slots)
         return Chain.over(ChainTables.of(node, *ends), batch.offsets, node_index=index, first=batch.first)
 
     def collect(self, batch: Batch, q: LabelPosterior) -> VoteStatistics:

@@ -17,14 +17,16 @@ count once. Abbreviations that a text explains vote too (:mod:`trellis.apps.aggr
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self, TypedDict
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, NotRequired, Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trellis.apps.aggregate.short_forms import SHORT_FORMS, with_short_forms
+from trellis.apps.aggregate.words import evidence, learn_words
 from trellis.constraints import Constraint, parse_rules
+from trellis.data.arrays import split_arrays
 from trellis.data.batch import Batch
 from trellis.data.bio import BEGINS, GOES_ON
 from trellis.data.document import Document
@@ -39,7 +41,7 @@ from trellis.learn import UEM, History
 from trellis.learn.training import Training
 from trellis.models.documentation import documented
 from trellis.models.inference import OUTPUTS, POSTERIORS, Inference
-from trellis.models.saving import SavedEstimator, from_archive, to_archive
+from trellis.models.saving import SavedEstimator, from_archive, members_to_archive, to_archive
 from trellis.models.state import InnerHeader
 from trellis.models.vote_hmm import ABSTAIN, VoteHMM
 
@@ -67,6 +69,7 @@ class _AggregatorHeader(TypedDict):
     files: dict[str, str]
     accuracies: list[list[float | None]]
     model: InnerHeader
+    network: NotRequired[InnerHeader]
 
 
 @documented
@@ -74,7 +77,8 @@ class _AggregatorHeader(TypedDict):
 class Aggregator(SavedEstimator):
     """Combine the votes of labelling functions into labels.
 
-    The model is an HMM over votes, estimated with a prior on the accuracy of each function.
+    The model is an HMM over votes, estimated with a prior on the accuracy of each function. With ``encoder``, a network
+    that learns from the HMM's posteriors is evidence as well.
 
     Parameters
     ----------
@@ -92,8 +96,13 @@ class Aggregator(SavedEstimator):
         Use abbreviations defined in a text as votes of a function named "short forms". For BIO votes.
     rules : str or None, default=None
         Text of a rules file, in which every function is a column.
+    encoder : str or None, default=None
+        Encoder of a network over the words, as evidence beside the votes: "bilstm", "wordllama", a text file of word
+        vectors, or a Hugging Face transformer (folder or name). Needs PyTorch. By default, words are not used.
     max_iter : int, default=100
         Rounds of training. Training may stop earlier.
+    device : str, default="cpu"
+        Where the network of an encoder runs: "cpu" or "cuda".
 
     Attributes
     ----------
@@ -109,6 +118,8 @@ class Aggregator(SavedEstimator):
         Columns of ``probabilities_``.
     functions_ : list of str
         Names of the functions.
+    network_ : NeuralCRF or None
+        The network over words.
     history_ : History
         One entry per round.
 
@@ -129,13 +140,16 @@ class Aggregator(SavedEstimator):
     rules: str | None = None
     rules_path: str = "rules"
     files: Mapping[str, str] | None = None
+    encoder: str | None = None
     max_iter: int = 100
     tol: float = 1e-5
+    device: str = "cpu"
     n_jobs: int | None = None
     engine: Any = None
     verbose: bool = False
 
     learned_names = _AggregatorHeader
+    not_saved = (*SavedEstimator.not_saved, "encoder", "device")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "learner_")
@@ -165,15 +179,19 @@ class Aggregator(SavedEstimator):
             batch = model.encode(texts, fit=True)
             model.begin(batch)
             progress.advance(len(texts))
+        self.network_: Any = None
         self._take(model, self._read_rules())
         self.learner_.train(Training(model, batch, engine_for(self.n_jobs, self.engine)))
         self.history_ = self.learner_.history_
+        if self.encoder is not None:
+            self.network_, words = learn_words(self.learner_, texts, self._network, self.verbose)
+            batch = replace(batch, features=words)
         with Progress("labelling", len(texts), self.verbose, "texts") as progress:
             progress.advance(0)
             if is_bio(meanings):
                 model.offset_[[name.startswith(BEGINS) for name in self.label_names_]] = self.entity_bias
-            found = self.learner_.infer(batch).compute(OUTPUTS, POSTERIORS)
-            self.labels_, self.probabilities_ = found.labels, found.marginals
+            inference = self.learner_.infer(batch).compute(OUTPUTS, POSTERIORS)
+            self.labels_, self.probabilities_ = inference.labels, inference.marginals
             self.accuracies_ = _accuracies(model, batch, self.probabilities_)
             progress.advance(len(texts))
         return self
@@ -185,9 +203,7 @@ class Aggregator(SavedEstimator):
 
         transductive : whether to enforce rules over the corpus on these texts; by default, they are left out
         """
-        texts = self._seen(X)
-        batch = self.model_.encode(texts)
-        return self.learner_.infer(batch, transductive=transductive).compute(OUTPUTS, POSTERIORS)
+        return self.learner_.infer(self._batch(X), transductive=transductive).compute(OUTPUTS, POSTERIORS)
 
     def predict(self, X: Iterable[Any], *, transductive: bool = False) -> list[list[str]]:
         """Labels of every token of (new) texts with votes; ``labels_`` has those of the training texts."""
@@ -201,8 +217,13 @@ class Aggregator(SavedEstimator):
 
     def score(self, X: Iterable[Any], y: Sequence[Sequence[str]]) -> float:
         """Token accuracy: share of the tokens whose predicted label is that in ``y``."""
+        return self.learner_.infer(self._batch(X, y)).accuracy()
+
+    def _batch(self, X: Iterable[Any], y: Sequence[Sequence[str]] | None = None) -> Batch:
+        """Texts encoded, with the evidence of the network over words."""
         texts = self._seen(X)
-        return self.learner_.score(texts, y)
+        batch = self.model_.encode(texts, y)
+        return batch if self.network_ is None else replace(batch, features=evidence(self.network_, texts))
 
     def _seen(self, X: Iterable[Any]) -> list[Document]:
         self._check_fitted()
@@ -252,7 +273,16 @@ class Aggregator(SavedEstimator):
         self.files_ = dict(parsed.files)
         return list(parsed)
 
+    def _network(self, n_texts: int = 1) -> Any:
+        """A network over words, before training."""
+        from trellis.neural import NeuralCRF
+        from trellis.neural.encoders import for_few_texts
+
+        encoder, settings = for_few_texts(self.encoder, n_texts)
+        return NeuralCRF(encoder, device=self.device, n_jobs=self.n_jobs, **settings)
+
     def _take(self, model: VoteHMM, constraints: list[Constraint]) -> None:
+        self.network_ = None
         self.model_, self.functions_, self.label_names_ = model, list(model.functions), list(model.labels)
         self.learner_ = UEM(
             model, constraints, start="model", max_iter=self.max_iter, tol=self.tol, n_jobs=self.n_jobs,
@@ -266,12 +296,19 @@ class Aggregator(SavedEstimator):
         self._check_fitted()
         header, arrays = to_archive(self.model_)
         rows = [[one.accuracy, one.votes, one.coverage] for one in self.accuracies_.values()]
-        return {**_AggregatorHeader(files=self.files_, accuracies=rows, model=header)}, arrays
+        network, more = members_to_archive({"network": self.network_})
+        names = _AggregatorHeader(files=self.files_, accuracies=rows, model=header)
+        return {**names, **network}, {**arrays, **more}
 
     def restore(self, names: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self._check_settings()
         self.files = dict(names["files"])
-        self._take(from_archive(names["model"], arrays, VoteHMM, n_jobs=self.n_jobs), self._read_rules())
+        own = split_arrays(arrays, ["network_", ""] if "network" in names else [""])
+        self._take(from_archive(names["model"], own[""], VoteHMM, n_jobs=self.n_jobs), self._read_rules())
+        if "network" in names:
+            self.network_ = from_archive(names["network"], own["network_"], ("NeuralCRF",), n_jobs=self.n_jobs)
+            if list(self.network_.label_names_) != self.label_names_:
+                raise DataError(f"the labels of the network in it must be {self.label_names_}, but are not")
         rows = names["accuracies"]
         if len(rows) != len(self.functions_) or any(len(row) != 3 for row in rows):
             raise DataError("expected accuracy, votes and coverage of every function")
@@ -282,6 +319,8 @@ class Aggregator(SavedEstimator):
     def _check_settings(self) -> None:
         self._check_whole(max_iter=1)
         self._check_within(prior_strength=(0.0, 1e9), entity_bias=(-1e3, 1e3), tol=(0.0, np.inf))
+        if self.encoder is not None:
+            self._network().check_settings()
         given: list[Any] = [*self.accuracy.values()] if isinstance(self.accuracy, Mapping) else [self.accuracy]
         for share in given:
             if isinstance(share, bool) or not isinstance(share, int | float) or not 0.0 <= share <= 1.0:

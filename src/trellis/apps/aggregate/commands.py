@@ -37,22 +37,29 @@ from trellis.errors import DataError
 
 if TYPE_CHECKING:
     from trellis.apps.aggregate.aggregator import Aggregator
+    from trellis.apps.extract.extractor import Extractor
     from trellis.data.document import Document
     from trellis.data.ragged import FloatArray
 
 ANSWERS = {"--functions": "the recommended ones of meta.json are read; use --all-functions for all"}
 SETTINGS = FieldOptions(
     "trellis.apps.aggregate.aggregator:Aggregator",
-    learning="max_iter",
+    learning="encoder max_iter",
     decoding="entity_bias",
     knowledge="accuracy prior_strength",
-    run="n_jobs engine",
+    run="device n_jobs engine",
 )
 TRAINING = (
     "save", "rules", "labels", "coarse", "accuracy", "prior_strength", "entity_bias", "no_short_forms", "max_iter",
-    "history",
+    "history", "encoder", "end_model",
 )  # fmt: skip
 """Options of training only."""
+EndModel = Annotated[
+    str | None,
+    file_option(
+        "--end-model", help="Train an extractor on the labels, for texts without votes, and write it to this file."
+    ),
+]
 
 
 def aggregate(
@@ -67,6 +74,7 @@ def aggregate(
     ] = None,
     save: Save = None,
     model: SomeModel = None,
+    end_model: EndModel = None,
     no_short_forms: Annotated[
         bool, flag("--no-short-forms", help="Do not use abbreviations defined in a text as votes.", panel=DECODING)
     ] = False,
@@ -93,29 +101,25 @@ def aggregate(
 ) -> None:
     """Combine the votes of labelling functions into labels.
 
-    `trellis aggregate train.jsonl -o labels.jsonl --save votes.trellis` learns from the votes and labels
-    the texts; `trellis aggregate new.jsonl -m votes.trellis` labels new texts without training.
+    `trellis aggregate train.jsonl -o labels.jsonl --save votes.trellis` learns from the votes and labels the texts;
+    `trellis aggregate new.jsonl -m votes.trellis` labels new texts without training.
     """
     from trellis.apps.aggregate.aggregator import Aggregator
     from trellis.data.files import text_of
-    from trellis.data.voted_files import read_voted
     from trellis.engine.progress import Progress
 
     if model is not None:
         refuse_beside(context, "--model", "labels without training", TRAINING)
     read = {"files": files, "--rules": rules, "--model": model}
     written = {"--output": output, "--save": save, "--accuracies": accuracies, "--history": history}
-    check_files(read, written, labels=("--output",), tables=("--output",), force=force)
+    check_files(read, {**written, "--end-model": end_model}, labels=("--output",), tables=("--output",), force=force)
     untrained = Aggregator(
         None if labels is None else _labels(labels), coarse=dict(map(_coarse, coarse or ())),
         short_forms=not no_short_forms, rules=None if rules is None else text_of(rules), rules_path=rules or "rules",
         verbose=not quiet, **settings,
     )  # fmt: skip
     untrained.check_settings()
-    with Progress("reading", None, not quiet, "texts") as progress:
-        texts = list(progress.over(text for path in files for text in read_voted(path, all_functions=all_functions)))
-    if not texts:
-        raise DataError("there is no text in " + ", ".join(files))
+    texts = _read(files, all_functions, quiet)
     if model is not None:
         made = Aggregator.load(model, n_jobs=settings["n_jobs"])
         with Progress("labelling", len(texts), not quiet, "texts") as progress:
@@ -132,10 +136,33 @@ def aggregate(
             made.history_.save(history)
     on_screen = output == "-" and sys.stdout.isatty()  # a progress bar would appear between the labels
     with Progress("writing", len(texts), not quiet and not on_screen, "texts") as progress:
-        rows = zip(texts, found, probabilities, strict=True)
-        _write(output, progress.over(rows), made.label_names_, wants_json(output, json))
+        rows = progress.over(zip(texts, found, probabilities, strict=True))
+        _write(output, rows, made.label_names_, wants_json(output, json))
     if accuracies is not None or (not quiet and model is None):
         _report_accuracies(made, accuracies, json)
+    if end_model is not None:
+        _train_end_model(made, texts).save(end_model)
+
+
+def _read(files: Sequence[str], all_functions: bool, quiet: bool) -> list[Document]:
+    from trellis.data.voted_files import read_voted
+    from trellis.engine.progress import Progress
+
+    with Progress("reading", None, not quiet, "texts") as progress:
+        texts = list(progress.over(text for path in files for text in read_voted(path, all_functions=all_functions)))
+    if not texts:
+        raise DataError("there is no text in " + ", ".join(files))
+    return texts
+
+
+def _train_end_model(made: Aggregator, texts: Sequence[Document]) -> Extractor:
+    """An extractor that learned the labels of the texts from their words."""
+    from trellis.apps.aggregate.words import check_tokens
+    from trellis.apps.extract.extractor import Extractor
+
+    check_tokens(texts, "--end-model")
+    extractor = Extractor("", encoder=made.encoder, device=made.device, n_jobs=made.n_jobs, engine=made.engine)
+    return extractor.fit([list(text.tokens) for text in texts], made.labels_)
 
 
 def _listed(names: str, message: str) -> list[str]:
