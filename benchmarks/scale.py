@@ -3,7 +3,7 @@
     make bench-scale                                                    20,000 and 100,000 pairs, up to a million words
     make bench-scale ARGS="--only align dask --pairs 1000000"           a million pairs; the same on two Dask workers
     make bench-scale ARGS="--only death --pairs 100000"                 the same, and a worker is killed on the way
-    make bench-scale ARGS="--only phrases --pairs 20000"                more than a million phrase pairs
+    make bench-scale ARGS="--only phrases --pairs 20000"                three million phrase pairs
     make bench-scale ARGS="--only sparse --words 20000000 --memory 4G"  20 million words, posterior sparsity
     make bench-scale ARGS="--only labels threads predict"
     make bench-scale ARGS="--only train --words 100000 400000"          rules over text in memory and on disk
@@ -242,6 +242,7 @@ def train(runs: Runs, n: int, work: Path, threads: int, memory: str) -> None:
 
 PANELS = (
     ("pairs", "size", ("align", "disk", "dask")),
+    ("phrase pairs", "size", ("phrases",)),
     ("words", "size", ("induce em", "induce sparse", "predict", "train")),
     ("labels", "labels", ("labels",)),
     ("threads", "threads", ("threads",)),
@@ -250,7 +251,7 @@ PANELS = (
 
 
 def draw(paths: list[Path], to: Path) -> None:
-    """Seconds of CPU and megabytes over pairs and words (by powers of ten), labels and threads."""
+    """Seconds of CPU and megabytes over pairs, phrase pairs and words (by powers of ten), labels and threads."""
     import matplotlib
 
     matplotlib.use("Agg")
