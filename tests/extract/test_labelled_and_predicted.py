@@ -99,6 +99,16 @@ def test_a_misspelt_label_in_a_rule_is_refused_with_the_one_of_the_labelled_text
     assert "rules.toml, line 2: unknown label 'YAER'; did you mean 'YEAR'?" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["check rules.toml few.tsv", "train rules.toml -l few.tsv --rounds 1 --save m"])
+def test_a_label_that_occurs_once_and_looks_misspelt_is_named(command, folder, capfd):
+    for labels, is_told in (("", True), ('labels = ["NAME", "YEAR", "YAER"]\n', False)):
+        (folder / "rules.toml").write_text(labels + RULES)
+        (folder / "few.tsv").write_text(FEW + "Cy\tNAME\n1987\tYAER\n\n")
+        assert run("extract", *command.split()) == 0
+        said = capfd.readouterr().err
+        assert ("the label 'YAER' (few.tsv, line 9) occurs in one text only: is it 'YEAR' misspelt?" in said) == is_told
+
+
 def test_tables_of_rules_say_what_their_columns_are(folder, capfd):
     assert run("extract", "check", "rules.toml", "few.tsv") == 0
     shown = capfd.readouterr().out

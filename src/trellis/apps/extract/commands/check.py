@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trellis.apps.extract.commands.token_checks import warn_of_tokens
+from trellis.apps.extract.commands.token_checks import warn_of_labels, warn_of_tokens
 from trellis.cli.checks import check_files
 from trellis.cli.console import console_for, need_text, print_lines, visible
 from trellis.cli.options import RULES, Examples, Json, LabelColumn, Output, Quiet, WordColumn, wants_json
@@ -50,6 +50,7 @@ def check(
     texts = read_either(text, word_column=word_column, label_column=label_column, tokeniser=parsed.tokeniser)
     need_text(text, texts)
     warn_of_tokens(texts, parsed.tokeniser, rules)
+    warn_of_labels(texts, parsed)
     found = check_rules(parsed, texts, label_names(parsed, texts), examples=examples)
     if wants_json(output, json):
         print_lines(output, (dumps(_record(one), ensure_ascii=False) for one in found))

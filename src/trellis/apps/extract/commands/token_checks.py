@@ -1,7 +1,8 @@
-"""Warnings about labelled tokens that differ from the tokenisation of raw text in the rules."""
+"""Warnings about labelled texts: tokens that differ from those of raw text, and labels that look misspelt."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from trellis.cli.console import visible
 
 if TYPE_CHECKING:
     from trellis.apps.extract.extractor import Extractor
+    from trellis.constraints import RulesFile
     from trellis.data.document import Document
     from trellis.data.tokens import OtherTokens, Tokeniser
 
@@ -32,6 +34,42 @@ def warn_of_tokens(texts: Iterable[Document], tokeniser: Tokeniser, rules: str) 
     else:
         remedy = f'Add this line at the top of {rules}: tokens = "{found.instead}"'
     _warn(f"{_said(found)} from how {rules} tokenises raw text: {_example(found)}. {remedy}")
+
+
+def warn_of_labels(texts: Iterable[Document], rules: RulesFile) -> None:
+    """Warn of a label that occurs once and differs in one letter from another one, unless the rules declare labels."""
+    from trellis.data.bio import unmarked
+
+    if rules.labels is not None:
+        return
+    counts: Counter[str] = Counter()
+    first: dict[str, str] = {}
+    for text in texts:
+        own = {name: at for at, name in reversed(list(enumerate(unmarked(text.labels or ())))) if name is not None}
+        counts.update(own.keys())
+        for name in own.keys() - first.keys():
+            first[name] = f"{text.path}, line {text.line_of(own[name])}"
+    for name, usual in ((a, b) for a in counts for b in counts if counts[a] == 1 < counts[b] and is_one_edit(a, b)):
+        _warn(
+            f"the label {name!r} ({first[name]}) occurs in one text only: is it {usual!r} misspelt? Correct it there, or "
+            "declare all labels in the rules file, labels = [...]"
+        )
+
+
+def is_one_edit(one: str, other: str) -> bool:
+    """Whether two names of four letters or more differ in their case, or in one letter or two that are swapped.
+
+    >>> is_one_edit("YAER", "YEAR"), is_one_edit("Year", "YEAR"), is_one_edit("TITLE", "EDITOR")
+    (True, True, False)
+    """
+    one, other = one.casefold(), other.casefold()
+    if min(len(one), len(other)) < 4:
+        return False
+    while one and other and one[0] == other[0]:
+        one, other = one[1:], other[1:]
+    while one and other and one[-1] == other[-1]:
+        one, other = one[:-1], other[:-1]
+    return max(len(one), len(other)) <= 1 or (len(one) == 2 and one == other[::-1])
 
 
 class PredictedTokens:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trellis.apps.extract.commands.token_checks import warn_of_tokens
+from trellis.apps.extract.commands.token_checks import warn_of_labels, warn_of_tokens
 from trellis.cli.console import SHOWN, Few
 from trellis.cli.options import (
     LABELLED,
@@ -93,6 +93,7 @@ def train(
     few = _labelled_texts(labelled or (), label_column=label_column, **columns)
     _warn_of_predictions(labelled or ())
     warn_of_tokens(few, parsed.tokeniser, rules)
+    warn_of_labels(few, parsed)
     n_many = 0
 
     def many() -> Iterator[Document]:
