@@ -51,7 +51,7 @@ def warn_of_labels(texts: Iterable[Document], rules: RulesFile) -> None:
             first[name] = f"{text.path}, line {text.line_of(own[name])}"
     for name, usual in ((a, b) for a in counts for b in counts if counts[a] == 1 < counts[b] and is_one_edit(a, b)):
         _warn(
-            f"the label {name!r} ({first[name]}) occurs in one text only: is it {usual!r} misspelt? Correct it there, or "
+            f"the label {name!r} ({first[name]}) occurs in one text only: is it {usual!r} misspelt? Correct it, or "
             "declare all labels in the rules file, labels = [...]"
         )
 
