@@ -138,6 +138,14 @@ def test_a_flag_that_is_not_ours_is_answered_with_the_one_to_use(command, typed,
     assert sorted(folder.iterdir()) == before
 
 
+def test_a_setting_that_a_model_cannot_take_is_not_blamed_on_the_file(folder, tmp_path, capfd):
+    assert run("align", "-i", folder / "st", "-o", tmp_path / "l", "--save", tmp_path / "m", *QUICK) == 0
+    assert run("align", "-i", folder / "st", "-m", tmp_path / "m", "--symmetrize", "reverse", *QUICK) == 2
+    told = capfd.readouterr().err
+    assert "unknown symmetrization 'reverse'; known: 'backward', 'forward'" in told
+    assert "damaged" not in told
+
+
 def test_values_are_not_taken_for_flags(folder, tmp_path, capfd):
     """A weight of -1, or a file whose name looks like a flag but is given as a path."""
     assert run("align", "-i", folder / "st", "--gamma", "-1", *QUICK) == 2

@@ -29,7 +29,7 @@ from trellis.data.arrays import ArrayOf, check_arrays, split_arrays
 from trellis.data.files import FilePath
 from trellis.data.hints import check_hints, check_table, hints_of
 from trellis.data.vocabulary import Vocabulary
-from trellis.errors import DataError, ModelFileError, check_name
+from trellis.errors import DataError, ModelFileError, TrellisError, check_name
 from trellis.models.estimator import Estimator
 from trellis.models.state import Entry, Member
 
@@ -316,7 +316,22 @@ def load_archive(path: FilePath, archive: Archive, arguments: Mapping[str, Any])
     for argument in arguments:
         check_name(f"argument of {archive.header['class']}", argument, known)
     with reading(path):
-        return from_archive(archive.header, archive.arrays, **arguments)
+        try:
+            return from_archive(archive.header, archive.arrays, **arguments)
+        except TrellisError as error:
+            if not arguments or not _is_sound(archive):
+                raise
+            fault = error
+    raise fault  # of the arguments, not of the file
+
+
+def _is_sound(archive: Archive) -> bool:
+    """Whether a file can be read with the arguments in it."""
+    try:
+        from_archive(archive.header, archive.arrays)
+    except TrellisError:
+        return False
+    return True
 
 
 def missing_function(value: Any) -> str | None:
