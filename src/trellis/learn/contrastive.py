@@ -197,7 +197,7 @@ class ContrastiveEstimation(ProjectedLearner):
     model: Any
     constraints: Sequence[Constraint | Rule] = ()
     _: KW_ONLY
-    neighbours: Any = "transposed"
+    neighbours: str | Neighbours = "transposed"
     start: str = "uniform"
     start_scale: float = 1.0
     n_init: int = 1

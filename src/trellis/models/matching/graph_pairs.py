@@ -23,7 +23,7 @@ is gone here and new there, nor that it has become another word which is there a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypedDict
 
@@ -141,7 +141,7 @@ class GraphPairs(PairModel):
         keep_guess: bool = True,
         one_sided: bool = False,
         deletions: str = "all",
-        similarity: Any = None,
+        similarity: Callable[[str, str], float] | Mapping[str, Mapping[str, float]] | None = None,
     ) -> None:
         self.min_count = min_count
         self.wordnet = wordnet
