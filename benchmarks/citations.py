@@ -32,6 +32,7 @@ from trellis.apps.extract.explain import trained_utility
 from trellis.apps.extract.extractor import Extractor
 from trellis.apps.extract.features import TokenFeatures, boundary_features
 from trellis.constraints import read_rules
+from trellis.constraints.label_pairs import LabelPairs
 from trellis.data.corpus import corpus_of
 from trellis.data.document import Document, fields_of
 from trellis.data.text_files import read_labelled, read_texts
@@ -61,6 +62,8 @@ ROWS = (
     ("supervised CRF", {**CRF_ALONE, "model_kind": "crf"}, False),
     ("supervised CRF + rules", {**CRF_ALONE, "model_kind": "crf"}, True),
     ("CRF by PR, as in Table 3.5", {"method": "projected CRF"}, True),
+    ("CRF of order 1, words", {"method": "order", "order": 1}, False),
+    ("CRF of order 2, words", {"method": "order", "order": 2}, False),
     ("supervised semi-CRF", {**CRF_ALONE, "model_kind": "semi-crf"}, False),
     ("supervised semi-CRF + rules", {**CRF_ALONE, "model_kind": "semi-crf"}, True),
 )
@@ -99,6 +102,8 @@ class Citations:
 def accuracy(data: Citations, few: list[Document], settings: dict[str, Any], constrained: bool) -> float:
     if settings["method"] == "projected CRF":
         return projected_crf(data, few)
+    if settings["method"] == "order":
+        return crf_of_order(data, few, settings["order"])
     if settings["method"] != "uem":
         made = Extractor.from_file(RULES, **settings).fit(few, unlabelled=data.unlabelled)
         return 100 * made.score(data.test, constrained=constrained)
@@ -117,6 +122,21 @@ def projected_crf(data: Citations, few: list[Document]) -> float:
     some = corpus([*few, *(replace(t, labels=None) for t in data.unlabelled)])
     ccm = CCM(CRF(list(names), features=TokenFeatures(), tol=1e-4), list(rules), method="pr").fit(some)
     return 100 * ccm.score(corpus(data.test))
+
+
+def crf_of_order(data: Citations, few: list[Document], order: int) -> float:
+    """A CRF over labels or, of second order, over the pairs of labels that occur in what it learns from."""
+    X, y = [list(text.tokens) for text in few], [list(text.labels or ()) for text in few]
+    asked, answers = [list(text.tokens) for text in data.test], [list(text.labels or ()) for text in data.test]
+    names = sorted({name for tags in y for name in tags})
+    pairs = LabelPairs(names, seen=y)
+    if order == 1:
+        found = CRF(names, tol=1e-4).fit(X, y).predict(asked)
+    else:
+        made = CRF(pairs.names, tol=1e-4).fit(X, pairs.encode(y))
+        found = pairs.decode(made.infer(asked, pairs.rules).labels)
+    right = [a == b for own, gold in zip(found, answers, strict=True) for a, b in zip(own, gold, strict=True)]
+    return 100 * float(np.mean(right))
 
 
 def curves(data: Citations, sizes: list[int], draws: int, folder: Path) -> None:

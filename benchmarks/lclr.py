@@ -239,6 +239,8 @@ def main() -> None:
             bench_names(folder, given.on, given.draws, given.names, {**settings, "max_segment": given.segment})
         else:
             bench_sentences(name, folder, given.on, {**settings, **of_sentences})
+    if given.small:
+        bench_tables(data / "match" / "msrp", 20, 1, settings)
 
 
 if __name__ == "__main__":

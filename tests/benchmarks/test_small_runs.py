@@ -132,10 +132,17 @@ def jlis(table: Table) -> None:
     found = [table.row("40", after=f"{task}: accuracy on test")[:2] for task in ("pos", "citations", "newsgroups")]
     assert any(map(differ, found))
     assert differ([ours for _, ours in found])
+    assert min(table.column("HMM by EM", "contrastive estimation")) > 0.0
 
 
 def lclr(table: Table) -> None:
     assert differ(table.column("two-stage: ", "two-stage, edges by hand: ", "joint: ", after="msrp (test"))
+    after = "msrp, 20 pairs"
+    assert (
+        len(table.row("relations           none", after=after))
+        == len(table.row("bigrams             all", after=after))
+        == 3
+    )
 
 
 def margin(table: Table) -> None:
