@@ -89,10 +89,10 @@ def test_check_counts_the_places_that_it_does_not_list(folder, capfd):
 def test_train_names_rules_that_labels_contradict_or_never_test(folder, capfd):
     assert run("extract", "train", "rules.toml", "-l", "few.tsv", "--save", "m", "--rounds", 1, "--threads", 1) == 0
     err = capfd.readouterr().err
-    assert "hard rule 'years' in 1 of 3 places, first few.tsv, line 2: Ann [1999]" in err
-    assert "rule 'mostly years' in 1 of 1 places" in err
+    assert "hard rule 'years' in 1 of 3 tests, first few.tsv, line 2: Ann [1999]" in err
+    assert "rule 'mostly years' in 1 of 1 tests" in err
     assert "no labelled text tests the rule 'zebras'" in err
-    assert "rule 'one year' in 1 of 2 places" in err  # a text without a year does not test it
+    assert "rule 'one year' in 1 of 2 tests" in err  # a text without a year does not test it
     assert "'one label'" not in err  # broken in two places of seven: rules may have exceptions
 
 
@@ -162,9 +162,9 @@ def test_check_train_and_explain_count_the_places_from_which_penalties_are_learn
     assert {one["name"]: (one["tested"], one["broken"]) for one in records} == wanted
     assert run("extract", "train", "learned.toml", "-l", "few.tsv", "--save", "m", "--rounds", 1, "--threads", 1) == 0
     err = capfd.readouterr().err
-    assert "rule 'no year after a year' in 1 of 2 places, first few.tsv, line 6: Bob Ray [2001]" in err
+    assert "rule 'no year after a year' in 1 of 2 tests, first few.tsv, line 6: Bob Ray [2001]" in err
     for name, (places, broken) in wanted.items():
-        assert (f"rule {name!r} in {broken:g} of {places:g} places" in err) == (2 * broken >= places)
+        assert (f"rule {name!r} in {broken:g} of {places:g} tests" in err) == (2 * broken >= places)
     assert run("extract", "explain", "-m", "m", "few.tsv", "--json", "-q") == 0
     records = list(map(json.loads, capfd.readouterr().out.splitlines()))
     found = {one["name"]: (one["tested"], one["by_gold"]) for one in records if "tested" in one}

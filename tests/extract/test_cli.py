@@ -264,7 +264,7 @@ def test_gamma_without_uem_is_refused(folder, tmp_path, complaint):
 def test_labels_that_break_a_strict_rule_are_counted(folder, tmp_path, capfd):
     (tmp_path / "r.toml").write_text('[[rule]]\nname = "first"\nif_token = "first"\nthen_label = "TITLE"\n')
     assert run("extract", "train", tmp_path / "r.toml", "-l", folder / "few.tsv", "--save", tmp_path / "m") == 0
-    assert "hard rule 'first' in 5 of 5 places" in capfd.readouterr().err
+    assert "hard rule 'first' in 5 of 5 tests" in capfd.readouterr().err
 
 
 def test_labels_that_nobody_filled_in_are_told_with_the_file(folder, tmp_path, capfd):

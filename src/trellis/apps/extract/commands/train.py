@@ -163,7 +163,7 @@ def _warn_of_predictions(paths: Sequence[str]) -> None:
 def _tell_of_rules(rules: RulesFile, few: list[Document], names: Vocabulary, quiet: bool) -> None:
     """Report rules that the labels contradict, each with an example, and rules that they never test.
 
-    A rule is contradicted if it is hard and violated anywhere, or violated in at least half of its places.
+    A rule is contradicted if it is hard and violated anywhere, or violated in at least half of its tests.
     """
     from trellis.apps.extract.check import check_rules
     from trellis.constraints.strength import Kind
@@ -177,12 +177,12 @@ def _tell_of_rules(rules: RulesFile, few: list[Document], names: Vocabulary, qui
         is_hard = rule.strength.kind == Kind.HARD
         if one.broken and (is_hard or 2 * one.broken >= one.tested):
             kind = "hard rule" if is_hard else "rule"
-            broken.add(f"{kind} {one.name!r} in {one.broken} of {one.tested} places, first {one.broken_at[0]}")
+            broken.add(f"{kind} {one.name!r} in {one.broken} of {one.tested} tests, first {one.broken_at[0]}")
         elif not one.tested:
             untested.append(repr(one.name))
     broken.tell(
         "Warning: the labelled texts violate these rules. Correct the labels or the rule, or let its penalty be "
-        'learned (strength = "learned"); `trellis extract check` lists the places'
+        'learned (strength = "learned"); `trellis extract check` lists the violations'
     )
     if untested and not quiet:
         shown = ", ".join(untested[:SHOWN]) + (f" and {len(untested) - SHOWN} more" if len(untested) > SHOWN else "")
