@@ -1,7 +1,7 @@
 """A server against calling the estimator in a loop, and under many clients (`make bench-serve`).
 
     make bench-serve                       100,000 requests
-    make bench-serve ARGS="--small"        a few hundred, in seconds
+    make bench-serve ARGS="--small"        a hundred, in seconds
 
 One server process on the loopback address, with an extractor (examples/citations, an HMM) and a tagger.
 
@@ -127,7 +127,7 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=100_000, help="requests that memory is watched over")
     parser.add_argument("--clients", type=int, default=50, help="concurrent clients")
     parser.add_argument("--rounds", type=int, default=60, help="batches of each size")
-    options = _small.arguments(parser, requests=200, clients=5, rounds=3)
+    options = _small.arguments(parser, requests=80, clients=2, rounds=2)
     folder = _small.scratch_folder()
     train(folder)
     texts = (EXAMPLES / "citations" / "text.txt").read_text(encoding="utf-8").splitlines()
