@@ -13,6 +13,7 @@ from trellis import Matcher, load_model
 from trellis.errors import DataError
 from trellis.models.matching import GraphPairs
 from trellis.models.matching.similarity import WordSimilarity, read_similarity
+from trellis.models.matching.wordnet import WordNet
 from trellis.structures import GraphMatch
 
 from .test_matcher import sentences
@@ -85,6 +86,52 @@ def test_a_similarity_says_what_may_be_mapped(tmp_path):
     model.guess(batch)
     values = batch.features[model.parts(batch).flat.pair] @ model.guess_
     assert values.tolist() == pytest.approx([1.0, 0.5, 0.9])
+
+
+PARENT = {"animal": "thing", "dog": "animal", "cat": "animal", "spaniel": "dog", "terrier": "dog", "thing": None,
+          "idea": None}  # fmt: skip
+
+
+def write_wordnet(folder):
+    """A WordNet of the nouns of PARENT, one sense each."""
+    header, names = "  1 a licence\n", list(PARENT)
+    line = "{:08d} 05 n 01 {} 0 {} | .\n"
+    pointers = {name: "000" if up is None else "001 @ {:08d} n 0000" for name, up in PARENT.items()}
+    at, place = {}, len(header)
+    for name in names:
+        at[name] = place
+        place += len(line.format(0, name, pointers[name].format(0)))
+    rows = [line.format(at[name], name, pointers[name].format(at.get(PARENT[name], 0))) for name in names]
+    (folder / "data.noun").write_text(header + "".join(rows))
+    index = (
+        f"{name} n 1 {int(up is not None)} {'@ ' * (up is not None)}1 1 {at[name]:08d}" for name, up in PARENT.items()
+    )
+    (folder / "index.noun").write_text(header + "\n".join(index) + "\n")
+    (folder / "noun.exc").write_text("")
+    for file in (f"{part}.{kind}" if part != "exc" else f"{kind}.exc" for part in ("index", "data", "exc")
+                 for kind in ("verb", "adj", "adv")):  # fmt: skip
+        (folder / file).write_text("" if file.endswith("exc") else header)
+
+
+def test_wu_and_palmers_similarity_is_that_of_the_paths_written_out(tmp_path):
+    write_wordnet(tmp_path)
+    words = WordNet(str(tmp_path))
+
+    def path(name):
+        return [name, *(() if PARENT[name] is None else path(PARENT[name]))]
+
+    for one, other in product(PARENT, repeat=2):
+        ups = path(one), path(other)
+        shared = [name for name in ups[0] if name in ups[1]]
+        expected = 0.0
+        if shared:
+            depth = len(path(shared[0]))
+            expected = 2 * depth / (ups[0].index(shared[0]) + ups[1].index(shared[0]) + 2 * depth)
+        assert words.wu_palmer(one, other) == pytest.approx(expected)
+    assert words.wu_palmer("spaniels", "terrier") == pytest.approx(0.75)
+    assert words.wu_palmer("dog", "word") == 0.0
+    batch = GraphPairs(min_count=1, similarity=words.wu_palmer).encode([("a dog", "the cat")], fit=True)
+    assert batch.graphs[0].pairs.tolist() == [[1, 1]]
 
 
 def test_a_function_is_a_similarity_and_must_be_given_again(tmp_path):

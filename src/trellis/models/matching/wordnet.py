@@ -46,6 +46,7 @@ class WordNet:
         self._index: dict[str, dict[str, list[int]]] = {}
         self._data: dict[str, bytes] = {}
         self._irregular: dict[str, dict[str, list[str]]] = {}
+        self._hypernyms: dict[Synset, dict[Synset, int]] = {}
         self._means: dict[str, dict[str, frozenset[Synset]]] = {}
         for kind, name in KINDS.items():
             try:
@@ -99,6 +100,36 @@ class WordNet:
         if a["more"] & b["same"] or b["more"] & a["same"]:
             return "kind of"
         return None
+
+    def wu_palmer(self, one: str, other: str) -> float:
+        """Similarity of two words in lower case by their nearest common hypernym (Wu and Palmer 1994); 0 without one.
+
+        2 d / (a + b + 2 d), of the best pair of senses: a and b are their steps up to the hypernym, d is the number of
+        synsets from there to the top.
+        """
+        ups = [
+            [self._above(synset) for synset in sorted(self.means(word)["same"]) if synset[0] in "nv"]
+            for word in (one, other)
+        ]
+        best = 0.0
+        for first in ups[0]:
+            for second in ups[1]:
+                for shared in first.keys() & second.keys():
+                    twice = 2.0 * (1 + max(self._above(shared).values()))
+                    best = max(best, twice / (first[shared] + second[shared] + twice))
+        return best
+
+    def _above(self, synset: Synset) -> dict[Synset, int]:
+        """A synset and all its hypernyms, with the fewest steps up to each."""
+        if synset not in self._hypernyms:
+            steps, reached = {synset: 0}, [synset]
+            for here in reached:  # grows: a search by breadth
+                for symbol, up in self._pointers(here):
+                    if symbol in ("@", "@i") and up not in steps:
+                        steps[up] = steps[here] + 1
+                        reached.append(up)
+            self._hypernyms[synset] = steps
+        return self._hypernyms[synset]
 
     def _pointers(self, synset: Synset) -> Iterator[tuple[str, Synset]]:
         data = self._data[synset[0]]
