@@ -45,7 +45,9 @@ def test_columns_and_a_table_of_accuracies(votes, capfd):
     first = (votes / "out.tsv").read_text().splitlines()[0].split("\t")
     assert len(first) == 3
     assert float(first[2]) <= 1.0
-    assert "f1" in capfd.readouterr().err
+    told = capfd.readouterr().err
+    assert "Estimated accuracy of each function; coverage: share of tokens it votes on" in told
+    assert "f1" in told
     assert run("aggregate", "votes.jsonl", "-o", "out2.tsv", "--accuracies", "acc.json") == 0
     table = json.loads((votes / "acc.json").read_text())
     assert set(table) == {"f0", "f1", "f2"}

@@ -221,7 +221,7 @@ def _report_accuracies(made: Aggregator, path: str | None, json: bool) -> None:
         rows.append((visible(name), shown, str(a.votes), f"{a.coverage:.4f}"))
     if path is None:
         console, width = plain_console(stderr=True, soft_wrap=True), max(len(row[0]) for row in rows)
-        console.print("estimated accuracy of each function; coverage: share of the tokens that it votes on")
+        console.print("Estimated accuracy of each function; coverage: share of tokens it votes on")
         for name, accuracy, votes, coverage in rows:
             console.print(f"{name:<{width}}  {accuracy:>8}  {votes:>6}  {coverage:>8}")
         return
