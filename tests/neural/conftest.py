@@ -19,8 +19,14 @@ if find_spec("torch") is not None:
 @pytest.fixture
 def small_encoder(monkeypatch):
     """``encoder="bilstm"`` of an application stands for a tiny one."""
-    from trellis.neural import BiLSTM, encoders
+    from trellis.apps.aggregate import aggregator
+    from trellis.neural import encoders
 
-    tiny = BiLSTM(word_size=6, char_size=0, hidden=6, layers=1, min_count=1, dropout=0.0)
-    settings = {"max_iter": 8, "batch_size": 4, "learning_rate": 0.03}
-    monkeypatch.setattr(encoders, "for_few_texts", lambda *_: (tiny, settings))
+    plain = encoders.encoder_of
+
+    def tiny(name, **settings):
+        return plain(name, word_size=6, char_size=0, hidden=6, layers=1, min_count=1, dropout=0.0)
+
+    monkeypatch.setattr(encoders, "encoder_of", tiny)
+    monkeypatch.setattr(encoders, "FEW_PASSES", (8, 8))
+    monkeypatch.setattr(aggregator, "NETWORK_PASSES", (4, 4))

@@ -91,11 +91,15 @@ FEW_TEXTS, FEW_PASSES = 10_000, (10, 40)
 """Number of texts over all passes of a network for few texts, and the minimum and maximum number of passes."""
 
 
+def small_encoder(encoder: str | None) -> Encoder | None:
+    """The encoder of this name, a small one if it is trained from scratch."""
+    return encoder_of(encoder, word_size=50, char_size=50, hidden=64, layers=1, min_count=1)
+
+
 def for_few_texts(encoder: str | None, n_texts: int) -> tuple[Encoder | None, dict[str, Any]]:
     """A small encoder, and how a network over it is trained on ``n_texts`` texts."""
-    small = encoder_of(encoder, word_size=50, char_size=50, hidden=64, layers=1, min_count=1)
     passes = int(np.clip(-(-FEW_TEXTS // n_texts), *FEW_PASSES))
-    return small, {"max_iter": passes, "batch_size": 4, "learning_rate": 0.005}
+    return small_encoder(encoder), {"max_iter": passes, "batch_size": 4, "learning_rate": 0.005}
 
 
 class GivenModule(nn.Module):

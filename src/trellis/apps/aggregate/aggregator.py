@@ -47,6 +47,8 @@ from trellis.models.vote_hmm import ABSTAIN, VoteHMM
 
 USUAL_ACCURACY = 0.9
 """Prior accuracy of functions about which nothing is known."""
+NETWORK_TOKENS, NETWORK_PASSES = 150_000, (3, 40)
+"""Number of tokens over all passes of a network, and the minimum and maximum number of passes."""
 
 
 @dataclass(frozen=True)
@@ -273,13 +275,16 @@ class Aggregator(SavedEstimator):
         self.files_ = dict(parsed.files)
         return list(parsed)
 
-    def _network(self, n_texts: int = 1) -> Any:
-        """A network over words, before training."""
+    def _network(self, n_tokens: int = 1) -> Any:
+        """A network over words, before it is trained on so many tokens."""
         from trellis.neural import NeuralCRF
-        from trellis.neural.encoders import for_few_texts
+        from trellis.neural.encoders import small_encoder
 
-        encoder, settings = for_few_texts(self.encoder, n_texts)
-        return NeuralCRF(encoder, device=self.device, n_jobs=self.n_jobs, **settings)
+        passes = int(np.clip(-(-NETWORK_TOKENS // max(n_tokens, 1)), *NETWORK_PASSES))
+        return NeuralCRF(
+            small_encoder(self.encoder), max_iter=passes, batch_size=8, learning_rate=0.005, device=self.device,
+            n_jobs=self.n_jobs,
+        )  # fmt: skip
 
     def _take(self, model: VoteHMM, constraints: list[Constraint]) -> None:
         self.network_ = None

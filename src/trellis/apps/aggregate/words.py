@@ -27,7 +27,7 @@ def learn_words(
 ) -> tuple[Any, FloatArray]:
     """A network that learned the posteriors of all texts, and the evidence for each of them (n_tokens, n_labels).
 
-    new : number of texts -> the network before training
+    new : number of tokens -> the network before training
     """
     from trellis.neural import distil
 
@@ -36,7 +36,7 @@ def learn_words(
 
     def trained(numbers: Sequence[int]) -> Any:
         own = [texts[i] for i in numbers]
-        return distil(new(len(own)), learner.model_, own, constraints=learner.constraints)
+        return distil(new(sum(map(len, own))), learner.model_, own, constraints=learner.constraints)
 
     fold = np.random.default_rng(0).permutation(n) % FOLDS
     fold_of_token = np.repeat(fold, [len(text) for text in texts])
