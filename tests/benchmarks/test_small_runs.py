@@ -78,6 +78,11 @@ def align_defaults(table: Table) -> None:
     assert differ(table.column("the defaults", "constraint both -> none", "constraint both -> bijective"))
 
 
+def align_mixture(table: Table) -> None:
+    product, mixture = (table.row(how, after=f"{how}   {how}") for how in ("product", "mixture"))
+    assert product[3:] != mixture[3:]
+
+
 def align_paper(table: Table) -> None:
     rows = [table.row(name) for name in ("EM", "PR", "γ 0.8", "γ 0.5", "γ 0.05")]
     assert all(differ(list(column)) for column in zip(*rows, strict=True))
@@ -198,7 +203,7 @@ def weak(table: Table) -> None:
 
 CHECKS: dict[str, Callable[[Table], None]] = {
     "gamma": gamma, "running-example": running_example, "align": align, "align-figures": align_figures,
-    "align-defaults": align_defaults, "align-paper": align_paper,
+    "align-defaults": align_defaults, "align-mixture": align_mixture, "align-paper": align_paper,
     "citations": citations, "crf": crf, "dmv": dmv, "engine": engine, "extract": extract, "frameworks": frameworks,
     "induction": induction, "induction-defaults": induction_defaults, "jlis": jlis, "lclr": lclr, "margin": margin,
     "multiview": multiview, "mt": mt, "neural": neural, "relations": relations, "scale": scale, "transfer": transfer,

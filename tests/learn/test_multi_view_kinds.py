@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
 from trellis.errors import DataError
 from trellis.learn import MultiView
 from trellis.models import CRF, HMM, MaxEnt, NaiveBayes, SemiCRF
+from trellis.projection import agree
 
 LABELS = ["P", "O"]
 TEXT = [["a", "b", "c"], ["b", "a"], ["c", "b"], ["a", "c", "c"]]
@@ -60,6 +62,48 @@ def test_segments_agree_with_segments() -> None:
     learner = MultiView([SemiCRF(LABELS), SemiCRF(LABELS, l2=0.5)]).fit([X, X], y)
     assert learner.predict([X, X])[:2] == y[:2]
     assert all(row.shape == (len(words), 2) for row, words in zip(learner.predict_proba([X, X]), X, strict=True))
+
+
+def segmentations(n: int) -> list[tuple[int, ...]]:
+    """Codes of two labels: k, and 2 + k where a segment begins beside one of k."""
+    every = itertools.product(range(4), repeat=n)
+    return [y for y in every if y[0] < 2 and all(b < 2 or b % 2 == a % 2 for a, b in itertools.pairwise(y))]
+
+
+def test_segments_and_chains_agree_on_labels_of_tokens() -> None:
+    """Against cvxpy over every segmentation and every sequence; labels of the chain are in another order."""
+    few = [["P", "O", "P"], ["O", "P"], ["O", "O"], ["P", "P", "O"]]
+    one, other = SemiCRF(LABELS, l2=0.3).fit(TEXT, few), CRF(["O", "P"], l2=0.1).fit(TEXT, few)
+    views = [model.scores(model.encode(TEXT)) for model in (one, other)]
+    found = agree(*views, maps=[[0, 1], [1, 0]], tolerance=1e-7)
+    total, shares = 0.0, []
+    for i, words in enumerate(TEXT):
+        listed = [segmentations(len(words)), list(itertools.product(range(2), repeat=len(words)))]
+        q = [cp.Variable(len(some), nonneg=True) for some in listed]
+        cost, rows = 0, [cp.sum(x) == 1 for x in q]
+        for view, x, some in zip(views, q, listed, strict=True):
+            scores = np.array([view.instances(i, i + 1).score(np.array(y, np.int32))[0] for y in some])
+            cost += -cp.sum(cp.entr(x)) - scores @ x
+        of_p = [np.array([[code % 2 == k for code in y] for y in some], float) for k, some in enumerate(listed)]
+        rows.append(of_p[0].T @ q[0] == of_p[1].T @ q[1])
+        problem = cp.Problem(cp.Minimize(cost), rows)
+        problem.solve(solver=cp.CLARABEL)
+        total += problem.value
+        shares += (of_p[0].T @ q[0].value).tolist()
+    assert found.value == pytest.approx(total, abs=1e-5)
+    np.testing.assert_allclose(found.members[0].node[:, 0], shares, atol=1e-4)
+    np.testing.assert_allclose(found.members[1].node[:, 1], shares, atol=1e-4)
+
+
+def test_a_semi_crf_and_a_crf_are_trained_to_agree() -> None:
+    X = TEXT * 3
+    y = [["P", "O", "P"], ["O", "P"], *[None] * (len(X) - 2)]
+    learner = MultiView([SemiCRF(LABELS), CRF(LABELS)], maps=[None, None], max_iter=5, tol=0.0).fit([X, X], [y, y])
+    assert np.all(np.diff(learner.history_.objective) > -1e-3)
+    segments, tokens = learner.predict_proba([X, X])
+    for one, other in zip(segments, tokens, strict=True):
+        np.testing.assert_allclose(one, other, atol=5e-3)
+    assert learner.predict([X, X])[1][:2] == y[:2]
 
 
 ROWS = np.eye(4)

@@ -73,8 +73,8 @@ class MultiView(ProjectedLearner):
         Constraints on the agreed posterior of instances that are not fully labelled. With ``maps`` they are about
         the labels of the first view and about single instances.
     maps : list of dict or None, default=None
-        For views with different label sets: a mapping from label to class for each view, or None. Views then agree on
-        classes, and ``y`` is one list of labels per view.
+        For views with different label sets, or taggers and SemiCRFs together: a mapping from label to class for each
+        view, or None. Views then agree on classes, and ``y`` is one list of labels per view.
     edges : bool, default=True
         With ``maps`` and taggers, whether the classes of neighbouring tokens agree as well.
     shares : float or None, default=2.0
@@ -314,7 +314,7 @@ class MultiView(ProjectedLearner):
         for self.model in models:
             self._check_learner(None)
         del self.model
-        check_outputs(models)
+        check_outputs(models, self.maps)
         self._check_numbers()
 
     def _check_numbers(self) -> None:

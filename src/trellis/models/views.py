@@ -259,7 +259,11 @@ class Views:
         return made
 
 
-def check_outputs(members: Sequence[Any]) -> None:
+OF_TOKENS = ("a label for each token", "segments")
+"""Outputs that agree on the labels of tokens, through maps."""
+
+
+def check_outputs(members: Sequence[Any], maps: ClassMaps | None = None) -> None:
     """Refuse models of different outputs, which cannot be trained to agree."""
     for member in members:
         if not callable(getattr(member, "decode", None)):
@@ -268,10 +272,16 @@ def check_outputs(members: Sequence[Any]) -> None:
             )
     found = [getattr(member, "outputs_are", None) for member in members]
     for number, (member, own) in enumerate(zip(members, found, strict=True)):
-        if own != found[0] and None not in (own, found[0]):
+        through = maps is not None and own in OF_TOKENS and found[0] in OF_TOKENS
+        if own != found[0] and None not in (own, found[0]) and not through:
             raise DataError(
                 "views must have the same kind of output, but view 0 "
                 f"({type(members[0]).__name__}) predicts {found[0]} and view {number} ({type(member).__name__}) {own}"
+                + (
+                    ". Segments and labels of tokens agree through maps=[None, None], or maps of their labels"
+                    if own in OF_TOKENS and found[0] in OF_TOKENS
+                    else ""
+                )
             )
 
 

@@ -116,7 +116,8 @@ def agree(
     Parameters
     ----------
     *members : Structure
-        Scores of the models on the same instances; full agreement is for outputs of any kind, such as trees.
+        Scores of the models on the same instances; full agreement is for outputs of any kind, such as trees. With maps,
+        segmentations and chains agree on the labels of tokens.
     gamma : float, default=1.0
         Temperature γ of the agreed posterior.
     maps : list or None, default=None
@@ -147,10 +148,16 @@ def agree(
     gamma = check_gamma(gamma)
     if not all(isinstance(member, Structure) for member in members):
         raise DataError("agree takes scores of models, each as an argument of its own: agree(one, other)")
-    if len({member.kind for member in members}) != 1:
-        raise DataError("models agree over outputs of one kind: two chains, say, or two categoricals")
-    if maps is not None and not members[0].parts.has_labels:
-        raise DataError(f"maps are of labels, which {members[0].parts.outputs_are} do not have: leave out maps")
+    alike = len({member.kind for member in members}) == 1
+    if not alike and maps is None:
+        raise DataError(
+            "models agree over outputs of one kind, two chains, say, or two categoricals; segmentations and chains do "
+            "through maps of their labels"
+        )
+    for member in members if maps is not None else ():
+        if not member.parts.has_labels:
+            raise DataError(f"maps are of labels, which {member.parts.outputs_are} do not have: leave out maps")
+    edges = edges and alike  # two neighbours of one label are one segment or two, which a chain does not tell
     if maps is None and rows is not None:
         raise DataError("rows go with maps: without these, agree first and project the mean")
     if maps is None:
@@ -162,7 +169,7 @@ def agree(
         joint = Joint(*members)
         return _under_rows(joint, class_rows(joint, maps, edges), rows, gamma, weights, tolerance, max_evaluations)
     scaled = [member.temper(gamma) for member in members]
-    closed = scaled[0].agreeing(scaled[1:], _checked(scaled, maps))
+    closed = scaled[0].agreeing(scaled[1:], _checked(scaled, maps)) if alike else None
     if closed is not None:
         found = tuple(member.infer(weights=weights) for member in closed)
         value = -gamma * sum(float(q.log_partition.sum()) for q in found)
