@@ -25,6 +25,11 @@ def hmm() -> HMM:
     return HMM(LABELS, min_count=1, unknown=None)
 
 
+def classifier(labels: list[str]) -> CRF:
+    """Of tokens by themselves, a MaxEnt: a structure of its own beside that of a chain."""
+    return CRF(labels, transitions=False, ends=False)
+
+
 def by_enumeration(models: list[Any], gamma: float) -> tuple[float, float]:
     """Σ_i w max_q [Σ_views E_q[log p] + nγ H(q)] + log prior, and Σ_i w Σ_views KL(q ‖ p), from all outputs."""
     temperature = gamma * len(models)
@@ -42,8 +47,11 @@ def by_enumeration(models: list[Any], gamma: float) -> tuple[float, float]:
     return total, distance
 
 
+PAIRS = [(hmm, CRF), (CRF, hmm), (CRF, CRF), (hmm, hmm), (classifier, CRF), (hmm, classifier)]
+
+
 @pytest.mark.parametrize("gamma", [0.5, 0.8, 1.0])
-@pytest.mark.parametrize("kinds", [(hmm, CRF), (CRF, hmm), (CRF, CRF), (hmm, hmm)])
+@pytest.mark.parametrize("kinds", PAIRS)
 def test_objective_and_distance_are_those_of_all_outputs_written_out(kinds: Any, gamma: float) -> None:
     def fitted(rounds: int) -> MultiView:
         models = [kind() if kind is hmm else kind(LABELS) for kind in kinds]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from trellis.data.corpus import corpus_of
 from trellis.data.document import Document
 from trellis.engine import shards_of
 from trellis.errors import ConvergenceWarning, DataError, UnknownNameError
-from trellis.models import CRF, load_model
+from trellis.models import CRF, MaxEnt, load_model
 from trellis.structures import LabelPosterior
 
 from .corpora import assert_phi_is_the_feature_map, known, placed, random_labels, random_sentences
@@ -77,7 +78,13 @@ def enumerated_value(crf, batch, X, q_of):
     return total
 
 
-@pytest.mark.parametrize("settings", [{}, {"all_pairs": True}, {"ends": False}, {"edge_features": True}])
+SETTINGS: list[dict[str, Any]] = [
+    {}, {"all_pairs": True}, {"ends": False}, {"edge_features": True}, {"transitions": False},
+    {"transitions": False, "ends": False},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
 def test_objective_agrees_with_enumeration(settings):
     rng, crf, batch, X, _ = case(**settings)
     crf.randomize(rng, 0.7)
@@ -91,7 +98,7 @@ def test_objective_agrees_with_enumeration(settings):
 
 
 @pytest.mark.parametrize("known", [1.0, 0.4])
-@pytest.mark.parametrize("settings", [{}, {"all_pairs": True}, {"ends": False}, {"edge_features": True}])
+@pytest.mark.parametrize("settings", SETTINGS)
 def test_gradient_agrees_with_central_differences(known, settings):
     rng, crf, batch, _, _ = case(1, known=known, **settings)
     statistics = crf.collect(batch, soft(rng, crf, batch))
@@ -125,6 +132,18 @@ def test_soft_labels_that_are_certain_are_supervised_training():
     crf.update(statistics, shards=[placed(shards)])
     fitted = CRF(NAMES, l2=0.3, tol=1e-14).fit(X, y)
     np.testing.assert_allclose(crf.weights_, fitted.weights_, atol=1e-6)
+
+
+def test_without_transitions_tokens_are_classified_by_themselves():
+    X, y = [["a", "b"], ["b"], ["a", "c", "b"], ["c"]], [["A", "B"], ["B"], ["B", "C", "B"], ["C"]]
+    tagger = CRF(NAMES, transitions=False, ends=False, all_pairs=True, l2=0.5, tol=1e-14).fit(X, y)
+    tokens = [word for words in X for word in words]
+    rows = np.array([[word == one for one in "abc"] for word in tokens], float)
+    labels = [label for own in y for label in own]
+    classifier = MaxEnt(NAMES, fit_intercept=False, l2=0.5, tol=1e-14).fit(rows, labels)
+    np.testing.assert_allclose(np.concatenate(tagger.predict_proba(X)), classifier.predict_proba(rows), atol=1e-6)
+    assert not tagger.edge_.any()
+    np.testing.assert_allclose(tagger.phi(tagger.encode(X, y), tagger.encode(X, y).labels).sum(), len(tokens))
 
 
 def test_zero_weight_is_absence():

@@ -58,6 +58,9 @@ class CRF(LogLinearModel, SequenceModel):
         Use a weight for every pair of feature and label, not only for those that occur in the training data.
     ends : bool, default=True
         Use weights for the first and the last label of a sentence.
+    transitions : bool, default=True
+        Use weights for pairs of neighbouring labels. Without them, and without ``ends``, each token is classified by
+        itself, as by :class:`MaxEnt`.
     edge_features : bool or str, default=False
         Give every feature weights for pairs of labels as well, or only the features whose names begin with a given
         string. Needs K² weights per feature.
@@ -90,6 +93,7 @@ class CRF(LogLinearModel, SequenceModel):
     min_count: int = 1
     all_pairs: bool = False
     ends: bool = True
+    transitions: bool = True
     edge_features: bool | str = False
     l2: float = 1.0
     solver: str = "lbfgs"
@@ -159,7 +163,8 @@ class CRF(LogLinearModel, SequenceModel):
         return self._layout(first, np.nonzero(marked)[1].astype(np.int32))
 
     def _layout(self, first_pair: NDArray[np.int64], pair_label: LabelArray) -> WeightLayout:
-        return WeightLayout(first_pair, pair_label, len(self.label_names_), bool(self.ends), self._with_edges())
+        k, own = len(self.label_names_), (bool(self.ends), bool(self.transitions))
+        return WeightLayout(first_pair, pair_label, k, *own, self._with_edges())
 
     def _with_edges(self) -> IntArray:
         """Numbers of the features that have edges."""

@@ -41,12 +41,13 @@ class WeightLayout:
     pair_label: LabelArray
     n_labels: int
     ends: bool
+    transitions: bool
     edge_features: IntArray
 
     @cached_property
     def key(self) -> int:
         """What tells layouts apart, in any process."""
-        kind = crc32(self.edge_features.tobytes(), 2 * self.n_labels + self.ends)
+        kind = crc32(self.edge_features.tobytes(), 4 * self.n_labels + 2 * self.transitions + self.ends)
         return crc32(self.pair_label.tobytes(), crc32(self.first_pair.tobytes(), kind))
 
     @property
@@ -60,8 +61,12 @@ class WeightLayout:
     @property
     def n_plain(self) -> int:
         """How many weights come before the edges of features."""
-        k = self.n_labels
-        return self.n_pairs + k * k + (2 * k if self.ends else 0)
+        return self.n_pairs + self.n_edges + (2 * self.n_labels if self.ends else 0)
+
+    @property
+    def n_edges(self) -> int:
+        """How many weights pairs of neighbouring labels have."""
+        return self.n_labels**2 if self.transitions else 0
 
     @property
     def n_weights(self) -> int:
@@ -69,11 +74,11 @@ class WeightLayout:
 
     def split(self, weights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Weights of pairs (n_pairs,), edges (K, K), start (K,) and stop (K,), as views."""
-        n, k = self.n_pairs, self.n_labels
-        edge = weights[n : n + k * k].reshape(k, k)
+        n, k, after = self.n_pairs, self.n_labels, self.n_pairs + self.n_edges
+        edge = weights[n:after].reshape(k, k) if self.transitions else np.zeros((k, k))
         if not self.ends:
             return weights[:n], edge, np.zeros(k), np.zeros(k)
-        return weights[:n], edge, weights[n + k * k : n + k * k + k], weights[n + k * k + k : self.n_plain]
+        return weights[:n], edge, weights[after : after + k], weights[after + k : self.n_plain]
 
     def of_features(self, weights: FloatArray) -> FloatArray:
         """Weights of the edges of features (n_edge_features, K²), as a view."""
@@ -90,13 +95,16 @@ class WeightLayout:
         token = owners(batch.features.indptr)
         place = log_linear.find_pairs(batch.features.indices, y[token], self.first_pair, self.pair_label)
         has = place >= 0
-        inner = np.flatnonzero(np.diff(sentence) == 0)
+        inner = np.flatnonzero(np.diff(sentence) == 0) if self.transitions else np.zeros(0, np.int64)
         row = [sentence[token[has]], sentence[inner]]
         column = [place[has], self.n_pairs + y[inner] * k + y[inner + 1]]
         value = [batch.features.data[has], np.ones(len(inner))]
         if self.ends:
             some = np.flatnonzero(batch.lengths)
-            for first, at in ((self.n_pairs + k * k, offsets[:-1][some]), (self.n_plain - k, offsets[1:][some] - 1)):
+            for first, at in (
+                (self.n_pairs + self.n_edges, offsets[:-1][some]),
+                (self.n_plain - k, offsets[1:][some] - 1),
+            ):
                 row.append(some)
                 column.append(first + y[at])
                 value.append(np.ones(len(some)))
@@ -132,7 +140,8 @@ class CRFStatistics(Additive):
     def vector(self, layout: WeightLayout) -> FloatArray:
         """The counts in the order of the weights (n_weights,)."""
         ends = [self.start, self.stop] if layout.ends else []
-        return np.concatenate([self.pairs.table()[:, 0], self.edge.ravel(), *ends, self.of_features.table().ravel()])
+        edges = [self.edge.ravel()] if layout.transitions else []
+        return np.concatenate([self.pairs.table()[:, 0], *edges, *ends, self.of_features.table().ravel()])
 
 
 class RowFeatures:

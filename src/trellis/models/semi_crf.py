@@ -250,6 +250,7 @@ class SemiCRF(CRF):
     dictionaries: Mapping[str, Sequence[Sequence[str]]] | None = None
     longest: int = 8
     edge_features: bool = field(default=False, init=False)  # segments have no such weights
+    transitions: bool = field(default=True, init=False)
 
     # text in
 
@@ -302,7 +303,7 @@ class SemiCRF(CRF):
     def _layout(self, first_pair: Any, pair_label: Any) -> SegmentLayout:
         role = np.array([role_of(name) for name in self.feature_names_], dtype=np.int64)
         k, ends = len(self.label_names_), bool(self.ends)
-        return SegmentLayout(first_pair, pair_label, k, ends, np.zeros(0, dtype=np.int64), role, self.longest)
+        return SegmentLayout(first_pair, pair_label, k, ends, True, np.zeros(0, dtype=np.int64), role, self.longest)
 
     # outputs
 
