@@ -38,7 +38,8 @@ def test_price_is_the_strength_applied_to_each_group(data: st.DataObject) -> Non
     for strength, cost in zip(strengths, costs, strict=True):
         rows = case.compile(drawn.constraint.with_strength(strength))
         for output in list(case.outputs())[:40]:
-            excess = rows.excess(rows.evaluate(case.encode(output)))
+            values = rows.evaluate(case.encode(output))
+            excess = rows.excess(values)
             groups: dict[int, list[float]] = {}
             weight: dict[int, float] = {}
             for g, i, x in zip(rows.group.tolist(), rows.instance.tolist(), excess.tolist(), strict=True):
@@ -47,7 +48,7 @@ def test_price_is_the_strength_applied_to_each_group(data: st.DataObject) -> Non
             assert price(rows, excess) == pytest.approx([cost(groups[g]) for g in sorted(groups)])
             # a local group is counted as often as its instance weighs, one that couples instances once
             expected = sum(weight[g] * cost(groups[g]) for g in groups)
-            assert expected_price(rows, excess, weights) == pytest.approx(expected)
+            assert expected_price(rows, values, weights) == pytest.approx(expected)
 
 
 def test_price_beyond_a_slack_or_of_a_violated_hard_row_is_infinite() -> None:
@@ -55,11 +56,21 @@ def test_price_beyond_a_slack_or_of_a_violated_hard_row_is_infinite() -> None:
     labels = Vocabulary(["A", "B"], kind="label")
     for strength, expected in ((hard(), math.inf), (slack(0.5), math.inf), (slack(1.0), 0.0)):
         rows = compile_over_chains([(count("A") >= 1).with_strength(strength)], batch, labels)
-        excess = rows.excess(rows.evaluate(np.array([1, 1, 1])))
+        values = rows.evaluate(np.array([1, 1, 1]))
+        excess = rows.excess(values)
         assert price(rows, excess).tolist() == ([expected] if len(rows) else [])
         # what a projection leaves of such a violation is its tolerance
         assert price(rows, excess, enforce=False).sum() == 0.0
-        assert expected_price(rows, excess, np.ones(1)) == 0.0
+        assert expected_price(rows, values, np.ones(1)) == 0.0
+
+
+def test_a_divergence_is_that_of_each_expectation_from_its_target() -> None:
+    batch = Batch.from_sentences([["a", "b", "c"], ["a"]])
+    rule = (count("A") == 0.5).penalty(2.0, "kl")
+    rows = compile_over_chains([rule], batch, Vocabulary(["A", "B"], kind="label"))
+    each = [2.0 * (0.5 * math.log(0.5 / e) - 0.5 + e) for e in (1.25, 0.25)]
+    found = expected_price(rows, np.array([1.25, 0.25]), np.array([1.0, 3.0]))
+    assert found == pytest.approx(each[0] + 3.0 * each[1])
 
 
 def test_no_rows_cost_nothing() -> None:
