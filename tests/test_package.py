@@ -84,13 +84,28 @@ def test_only_networks_load_torch():
 
 
 @pytest.mark.slow
-def test_an_aligner_loads_neither_sparse_matrices_nor_models_of_other_structures():
+def test_an_aligner_loads_neither_linear_algebra_nor_models_of_other_structures():
     code = (
         "import sys\nfrom trellis import Aligner\nAligner(n_jobs=1).fit([('a b', 'x y'), ('a', 'x')])\n"
-        "print([name for name in ('scipy.sparse', 'trellis.models.crf', 'trellis.learn.ccm') if name in sys.modules])"
+        "print([name for name in ('scipy.sparse', 'scipy.linalg', 'trellis.models.crf', 'trellis.learn.ccm') "
+        "if name in sys.modules])"
     )
     done = run_python(code)
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
+
+
+@pytest.mark.slow
+def test_kernels_of_others_still_have_blas_and_lapack():
+    code = (
+        "import numpy as np\nfrom numba import njit\nimport trellis.structures\na = np.array([[2.0, 1], [0, 4]])\n"
+        "print(njit(lambda a: a @ a)(a).tolist(), njit(lambda a: np.linalg.inv(a))(a).tolist())\n"
+        "from numba.np import linalg\nprint(linalg.ensure_blas.__module__, linalg.ensure_blas.__name__)"
+    )
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "[[4.0, 6.0], [0.0, 16.0]] [[0.5, -0.125], [0.0, 0.25]]", "numba.np.linalg ensure_blas",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("package", [trellis.models, trellis.learn])

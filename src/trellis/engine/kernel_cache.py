@@ -3,6 +3,9 @@
 A file that was cut short (by a full disk, a copy that was stopped) is dropped, and the kernel compiled again. A kernel
 that cannot be kept is compiled in every run, with one warning that says why. On a terminal a line says that kernels are
 compiled. Other packages' kernels are not touched.
+
+Numba imports ``scipy.linalg`` (17 MB, half a second) to see whether kernels can use BLAS. None of ours does, so it is
+only looked for here; kernels of others that use it import it then.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import os
 import sys
 import warnings
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import Any
 
 
@@ -20,6 +24,7 @@ def guard() -> None:
     if _is_on:
         return
     _is_on = True
+    _postpone_blas()
     try:
         from numba.core.caching import FunctionCache, NullCache
         from numba.core.dispatcher import Dispatcher
@@ -71,6 +76,25 @@ def guard() -> None:
 
 
 _is_on = _announced = _warned = False
+
+
+def _postpone_blas() -> None:
+    """Answer Numba's first question for BLAS, which it asks before any kernel, without importing it."""
+    if "numba.np.arraymath" in sys.modules:
+        return
+    try:
+        from numba.np import linalg
+    except ImportError:
+        return
+    numbas_own = getattr(linalg, "ensure_blas", None)
+
+    def look_for_blas() -> None:
+        linalg.ensure_blas = numbas_own
+        if find_spec("scipy") is None:
+            raise ImportError("scipy 0.16+ is required for linear algebra")
+
+    if numbas_own is not None:
+        linalg.ensure_blas = look_for_blas
 
 
 def _announce() -> None:
