@@ -194,7 +194,7 @@ def words_of_one(lexicon: Lexicon, b: SentencePairs, rows: Rows) -> tuple[Words,
     entries, cells = lexicon.table.number(b)
     # A small table of their own, which fits into the cache, and an entry that kernels read where there is none.
     pair = np.zeros((len(entries) + 1, 2), np.float32)
-    np.take(t.pair, entries, axis=0, out=pair[:-1])
+    np.take(t.pair, entries, axis=0, out=pair[:-1], mode="clip")  # without a buffer
     return (
         Words(none, none, pair, 0, cells, b.target, b.source, t.null1, t.unseen1, t.alike1, rows[0]),
         Words(none, none, pair, 1, cells, b.source, b.target, t.null2, t.unseen2, t.alike2, rows[1]),
@@ -216,7 +216,7 @@ def words_of_two(
         entries, cells = lexicon.table.number(own)
         own.hold_cells(cells)
         pair = np.ones((len(entries) + 1, 2), np.float32)
-        np.take(t.pair, entries, axis=0, out=pair[:-1])
+        np.take(t.pair, entries, axis=0, out=pair[:-1], mode="clip")  # without a buffer
         unseen1, unseen2 = (t.unseen1[source], t.alike1[source]), (t.unseen2[target], t.alike2[target])
         given += [cells, np.sqrt(pair), np.sqrt(np.stack(unseen1)), np.sqrt(np.stack(unseen2))]
         null1[:-1] *= np.sqrt(t.null1[target])

@@ -95,16 +95,18 @@ class PairTable:
         """The cells, as the front of an array that goes on with the entries."""
         sentence, n_cells = np.empty(len(pairs.source), np.int32), pairs.n_slots
         kernel.sentence_numbers(pairs.source_offsets, sentence)
-        cells, entries = np.empty(n_cells, np.int32), np.empty(n_cells, np.int32)
+        found = np.empty(2 * n_cells, np.int32)
         n = kernel.number_cells(
             pairs.source, pairs.source_offsets, sentence, pairs.target, pairs.target_offsets, pairs.offsets,
             self.row_offsets, self.row_targets, np.full(self.n_sources, -1, np.int32), np.empty_like(sentence),
             np.empty(self.n_targets, np.int32), np.full(self.n_targets, -1, np.int32),
-            np.empty(self.n_targets, np.int32), cells, entries,
+            np.empty(self.n_targets, np.int32), found[:n_cells], found[n_cells:],
         )  # fmt: skip
+        found.resize(n_cells + n, refcheck=False)  # in place: nobody has it yet
+        cells = found[:n_cells]
         if len(pairs.alike):
             cells[pairs.alike] = np.where(cells[pairs.alike] < 0, ALIKE, cells[pairs.alike])
-        return np.concatenate((cells, entries[:n]))[:n_cells]
+        return cells
 
     def kept(self, keep: BoolArray) -> PairTable:
         """The table of some of the pairs."""
