@@ -235,9 +235,7 @@ def induce_trees(
         inducer = TreeInducer.load(model, n_jobs=settings["n_jobs"])
     else:
         text_of_rules = "" if rules is None else text_of(rules)
-        inducer = TreeInducer(
-            rules=text_of_rules, rules_path=rules or "rules.toml", verbose=not quiet, **settings
-        )  # fmt: skip
+        inducer = TreeInducer(rules=text_of_rules, rules_path=rules or "rules.toml", verbose=not quiet, **settings)
     inducer.check_settings()
     sentences = list(read_conllu(text, columns=_other_columns("head", "deprel")))
     need_text(text, sentences)
