@@ -243,7 +243,7 @@ def test_mistyped_arguments_exit_with_code_2(arguments, capfd):
 
 def test_mistyped_command_is_corrected(capfd):
     run_main("inof")
-    assert "Did you mean 'info'?" in capfd.readouterr().err
+    assert "Did you mean `trellis info`?" in capfd.readouterr().err
 
 
 def test_ctrl_c_says_interrupted_and_exits_with_130():
