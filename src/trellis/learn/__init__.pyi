@@ -2,6 +2,7 @@ from trellis.constraints.penalties import Violations as Violations
 from trellis.constraints.penalties import count_violations as count_violations
 from trellis.learn.ccm import CCM as CCM
 from trellis.learn.codl import CoDL as CoDL
+from trellis.learn.contrastive import ContrastiveEstimation as ContrastiveEstimation
 from trellis.learn.ge import GE as GE
 from trellis.learn.multi_view import MultiView as MultiView
 from trellis.learn.tuning import Tuned as Tuned

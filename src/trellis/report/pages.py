@@ -38,7 +38,9 @@ NEXT = {
 }
 """What to do after reading the page, by class."""
 SECTIONS = {
-    **dict.fromkeys(("UEM", "CCM", "CoDL", "HMM", "CRF", "GE"), "trellis.report.labels_page:labels_page"),
+    **dict.fromkeys(
+        ("UEM", "CCM", "CoDL", "ContrastiveEstimation", "HMM", "CRF", "GE"), "trellis.report.labels_page:labels_page"
+    ),
     **dict.fromkeys(("SSVM", "LatentSSVM", "JLIS", "Perceptron", "MIRA"), "trellis.report.labels_page:margins_page"),
     "MultiView": "trellis.report.labels_page:views_page",
 }
