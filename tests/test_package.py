@@ -76,8 +76,10 @@ def test_import_and_help_stay_light(statement):
 
 def test_only_networks_load_torch():
     code = (
-        "import sys, trellis.neural, trellis.models\nfrom trellis import Extractor, Parser, Tagger\n"
-        "Extractor(['A'], encoder='bilstm'), dir(trellis.neural)\nprint('torch' in sys.modules)"
+        "import sys, trellis.neural, trellis.models\n"
+        "from trellis import Aggregator, Extractor, Parser, Relater, Tagger\n"
+        "Extractor(['A'], encoder='bilstm'), Relater('', encoder='bilstm'), Aggregator(encoder='bilstm')\n"
+        "dir(trellis.neural)\nprint('torch' in sys.modules)"
     )
     done = run_python(code)
     assert (done.returncode, done.stdout.split()) == (0, ["False"]), done.stderr

@@ -18,7 +18,7 @@ from trellis.models import load_model  # noqa: E402
 from trellis.models.model import rows_of  # noqa: E402
 from trellis.models.relation_model import RelationModel  # noqa: E402
 from trellis.neural import BiLSTM, NeuralRelations  # noqa: E402
-from trellis.neural.functions import log_partition  # noqa: E402
+from trellis.neural.functions import distance, log_partition  # noqa: E402
 from trellis.projection import project  # noqa: E402
 
 FEW, MANY, GOLD = sentences(8), [bare(text) for text in sentences(8, 12)], sentences(8, 40)
@@ -45,6 +45,18 @@ def test_log_partitions_and_gradients_are_those_of_the_structure():
     gradients = [torch.autograd.grad(one, scores)[0] for one in (ours, plain)]
     torch.testing.assert_close(*gradients)
     assert torch.autograd.gradcheck(lambda one: model._log_partition(batch, [one], weights), scores)
+
+
+def test_the_gradient_of_the_distance_to_rules():
+    model = network(max_iter=1).fit(FEW)
+    batch = model.encode(MANY[:3])
+    [scores] = (one.detach().double().requires_grad_() for one in model.net_(batch))
+    rows = rows_of(model, batch, [rule for rule in parse_rules(RULES) if not hasattr(rule, "of")])
+    form, weights = model.form_of(batch), np.array([1.0, 0.5, 2.0])
+    assert distance(form, batch.offsets, [scores], None, rows, weights, 1e-11).item() > 1e-3
+    assert torch.autograd.gradcheck(
+        lambda one: distance(form, batch.offsets, [one], None, rows, weights, 1e-11), scores, eps=1e-4, atol=1e-5
+    )
 
 
 def test_a_batch_does_not_change_what_one_sentence_scores():
