@@ -19,7 +19,7 @@ from trellis.engine.progress import Progress
 from trellis.errors import DataError
 from trellis.learn import UEM
 
-WEIGHT, LEAST, FOLDS = 0.2, 1e-4, 3
+WEIGHT, LEAST, FOLDS = 0.1, 1e-4, 3
 
 
 def learn_words(
