@@ -111,7 +111,9 @@ class Aggregator(SavedEstimator):
     model_ : HMM
         The trained model.
     labels_ : list
-        Labels of the training texts.
+        Labels of the training texts, one for each token.
+    text_labels_ : list of str
+        Label of each training text, where functions label whole texts.
     probabilities_ : list of ndarray
         Label probabilities of the training texts.
     accuracies_ : dict
@@ -197,6 +199,14 @@ class Aggregator(SavedEstimator):
             self.accuracies_ = _accuracies(model, batch, self.probabilities_)
             progress.advance(len(texts))
         return self
+
+    @property
+    def text_labels_(self) -> list[str]:
+        """Label of each training text, where functions label whole texts."""
+        self._check_fitted()
+        if any(len(labels) != 1 for labels in self.labels_):
+            raise DataError("the functions label tokens, so a text has no single label: use labels_")
+        return [label for [label] in self.labels_]
 
     # prediction
 
