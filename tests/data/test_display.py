@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from tests.interop.texts import documents
 from trellis import HMM, UEM, Document, Relation, Span, count
 from trellis.apps.align.decoding import Links
+from trellis.constraints import parse_rules
 from trellis.loop.history import History, Round
 from trellis.metrics.fields import score_fields
 from trellis.report.page import Page
@@ -53,6 +54,8 @@ def test_short_texts_say_what_an_object_is():
     rule = (count("V") >= 1).penalty(5).named("verbs")
     assert repr(rule) == "(count('V') >= 1).penalty(5).named('verbs')"
     assert [cell.text for cell in parsed(rule._repr_html_()).iter("td")] == ["verbs", rule.describe()]
+    rules = parse_rules('[[rule]]\nname = "verbs"\ncount = "VERB"\nat_least = 1\n')
+    assert [cell.text for cell in parsed(rules._repr_html_()).iter("td")] == ["verbs", rules.constraints[0].describe()]
     links = Links(np.array([[0, 1]], np.int32), np.array([0.5]))
     assert repr(links) == "Links('0-1')"
     assert "0.50" in links._repr_html_()

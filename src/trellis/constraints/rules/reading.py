@@ -16,6 +16,7 @@ from trellis.constraints.rules.kinds import STRENGTH_KEYS, kind_of
 from trellis.constraints.rules.section import NamedFiles, Section, scan
 from trellis.constraints.strength import Strength, hard, learned, penalty, slack
 from trellis.constraints.together import together
+from trellis.data.display import table_html
 from trellis.data.files import FilePath, shown, text_of
 from trellis.data.tokens import TOKENISERS, WORDS, Tokeniser
 from trellis.errors import ConstraintError, DataError
@@ -59,6 +60,9 @@ class RulesFile:
 
     def __len__(self) -> int:
         return len(self.constraints)
+
+    def _repr_html_(self) -> str:
+        return table_html(("constraint", "in words"), [(one.name, one.describe()) for one in self])
 
 
 def read_rules(path: FilePath) -> RulesFile:
