@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 import pytest
 
@@ -16,7 +17,8 @@ from trellis.interop.spacy import from_docbin, to_doc, to_docbin
 TEXTS = [Document(("a",), ("X",))]
 NEEDED = {
     "spacy": {
-        "to_doc": lambda path: to_doc(TEXTS[0]), "to_docbin": lambda path: to_docbin(TEXTS), "from_docbin": from_docbin
+        "to_doc": lambda path: to_doc(TEXTS[0]), "to_docbin": lambda path: to_docbin(TEXTS), "from_docbin": from_docbin,
+        "components": lambda path: import_module("trellis.interop.spacy_components"),
     },
     "frames": {
         "pandas": lambda path: to_frame(TEXTS), "polars": lambda path: spans_frame(TEXTS, "polars"),
@@ -31,6 +33,7 @@ NEEDED = {
 def test_a_missing_library_is_answered_with_the_command_that_installs_it(extra, call, monkeypatch, tmp_path):
     for name in ("spacy", "pandas", "polars", "pyarrow", "pyarrow.parquet", "datasets"):
         monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "trellis.interop.spacy_components", raising=False)
     with pytest.raises(DataError, match=rf"pip install 'trellis-learn\[{extra}\]'"):
         NEEDED[extra][call](tmp_path / "x.parquet")
 

@@ -14,13 +14,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from spacy.language import Language
-from spacy.tokens import Doc
-
 from trellis.data.document import Document, Relation, Span
 from trellis.errors import DataError
-from trellis.interop.spacy import extend, from_doc, places_of, set_heads, set_labels, set_spans
+from trellis.interop.needed import needed
+from trellis.interop.spacy import PREDICTED, extend, from_doc, places_of, set_heads, set_labels, set_spans
 from trellis.models.saving import load_model
+
+needed("spacy", "spacy")
+from spacy.language import Language  # noqa: E402
+from spacy.tokens import Doc  # noqa: E402
 
 FILE = "model.trellis"
 """Of a component in the folder of a saved pipeline."""
@@ -144,6 +146,7 @@ def make_extract(nlp: Language, name: str, path: str | None, spans_key: str, ent
         set_spans(doc, found.spans or (), places, spans_key)
         if ents:
             set_labels(doc, found.labels or (), places)
+            doc.user_data[PREDICTED] = True
 
     return Component(
         name, path, "extract", lambda model, texts: list(model.extract(_bare(texts))), write, by_sentence=False
