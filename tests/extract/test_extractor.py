@@ -208,7 +208,7 @@ def test_a_label_outside_the_rules_is_named_with_its_line(tmp_path):
 def test_json_lines_come_back_as_labelled_texts(tmp_path, cited):
     results = [Extracted(t, list(t.labels)) for t in cited[2][:10]]
     write_extracted(tmp_path / "out.jsonl", results, "json")
-    again = read_labelled(tmp_path / "out.jsonl")
+    again = read_labelled(tmp_path / "out.jsonl", predictions=True)
     assert [t.labels for t in again] == [t.labels for t in cited[2][:10]]
     assert [t.offsets for t in again] == [t.offsets for t in cited[2][:10]]
     record = json_record(results[0].text, results[0].labels)

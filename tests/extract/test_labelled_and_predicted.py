@@ -77,9 +77,11 @@ def test_converting_and_training_warn_of_predicted_labels(command, folder, capfd
     assert run("extract", "convert", "few.tsv", "-o", "same.jsonl") == 0
     assert "predicted" not in capfd.readouterr().err
     assert run("extract", "convert", "found.jsonl", "--to", "prodigy", "-o", "tasks.jsonl") == 0
-    assert "found.jsonl has 3 texts with predicted labels" in capfd.readouterr().err
+    assert "predict" not in capfd.readouterr().err  # tasks of Prodigy mark them
+    assert run("extract", "convert", "found.jsonl", "--to", "doccano", "-o", "doccano.jsonl") == 0
+    assert "the labels of 3 texts are predictions, which doccano cannot represent" in capfd.readouterr().err
     assert run("extract", "train", "rules.toml", "-l", "few.tsv", "-l", "found.jsonl", "--save", "n") == 0
-    assert "found.jsonl has 3 texts with predicted labels" in capfd.readouterr().err
+    assert "the labels of 3 texts in found.jsonl are predictions" in capfd.readouterr().err
 
 
 def test_tokens_as_json_are_documents_with_their_text(folder, capfd):

@@ -7,7 +7,8 @@ import pytest
 from tests.hostile.command import run
 from trellis import DataError, Document, Extractor, Relation, Span, write_documents
 from trellis.apps.extract.suggest import suggest
-from trellis.data.annotations import annotated, from_brackets, read_brat, to_brackets, write_annotations
+from trellis.data.annotations import annotated, from_brackets, to_brackets, write_annotations
+from trellis.data.brat import read_brat
 from trellis.data.text_files import read_labelled
 
 
@@ -62,6 +63,18 @@ def test_converted_texts_are_read_again(form, tmp_path):
     to = ["--json"] if form == "json" else ["--to", form]
     assert run("extract", "convert", tmp_path / "few.txt", *to, "-o", name) == 0
     assert [text.labels for text in read_labelled(name)] == [(*LABELS, "O"), ("O", "O")]
+
+
+@pytest.mark.parametrize("start, end", [(6, 9), (5, 8)], ids=["UTF-16", "characters"])
+def test_offsets_of_label_studio_count_utf_16_units_or_characters(start, end, tmp_path):
+    value = {"start": start, "end": end, "text": "Bob", "labels": ["NAME"]}
+    task = {"data": {"text": "hi 👍 Bob 👍 left"}, "annotations": [{"result": [{"value": value}]}]}
+    (tmp_path / "x.json").write_text(json.dumps([task]))
+    [found] = read_labelled(tmp_path / "x.json")
+    assert [(span.text, span.label) for span in found.spans] == [("Bob", "NAME")]
+    write_annotations(tmp_path / "y.json", [found], "label-studio")
+    [task] = json.loads((tmp_path / "y.json").read_text())
+    assert task["annotations"][0]["result"][0]["value"] == {**value, "start": 6, "end": 9}
 
 
 def test_brat_has_relations(tmp_path):
@@ -157,18 +170,6 @@ def test_brackets_leave_out_texts_without_labels(tmp_path, capfd):
     assert "Cy" in output.read_text()
     with pytest.raises(DataError, match="brackets cannot represent unlabelled texts"):
         write_annotations(output, [Document(("Ann",))], "brackets")
-
-
-def test_training_warns_of_predictions_that_count_as_labels(tmp_path, capfd):
-    few, model, following = tmp_path / "few.txt", tmp_path / "m", tmp_path / "next.jsonl"
-    few.write_text("[NAME Ann] ran\n[NAME Bob] sat\n")
-    (tmp_path / "rules.toml").write_text('labels = ["NAME", "O"]\n')
-    train = ["extract", "train", tmp_path / "rules.toml", "--save", model, "-l"]
-    assert run(*train, few) == 0
-    assert "predictions" not in capfd.readouterr().err
-    assert run("extract", "suggest", "-m", model, few, "--texts", "2", "-o", following) == 0
-    assert run(*train, following) == 0
-    assert f"{following} has 2 texts with predicted labels" in capfd.readouterr().err
 
 
 def test_the_name_of_a_file_is_not_a_text(tmp_path):

@@ -15,70 +15,23 @@ from __future__ import annotations
 import json
 import os
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
-from trellis.data.bio import BEGINS, GOES_ON, NO_FIELD, where_needed
-from trellis.data.document import Document, Relation, Span, check_document, check_documents, fields_of
-from trellis.data.files import FilePath, numbered_lines, reason, shown, writing
-from trellis.data.jsonlines import parse_json
+from trellis.data.brat import write_brat
+from trellis.data.document import Document, Span, check_document, check_documents
+from trellis.data.files import FilePath, numbered_lines, shown, writing
+from trellis.data.jsonlines import kind, parse_json
+from trellis.data.places import Place, cut_at, is_labelled, place, places_of, scored, scores_of, spanned, spans_of
 from trellis.data.tokens import WORDS, Tokeniser, check_text
 from trellis.errors import DataError, check_name
 
 FORMATS = ("brackets", "prodigy", "doccano", "label-studio", "brat")
+MARKED = ("prodigy", "label-studio")
+"""Formats that represent the difference between labels and predictions."""
 _BRACKET = re.compile(r"\[([^\s\[\]\\]+) ((?:[^\[\]\\]|\\.)+)\]")
 _ESCAPED = re.compile(r"\\(.)")
-Place = tuple[int, int, str]
-"""First character, the one after the last, label."""
-
-
-def spanned(document: Document, places: Iterable[Place]) -> Document:
-    """The document with spans over characters, and labels for its tokens."""
-    spans = []
-    for start, end, label in places:
-        if not 0 <= start < end <= len(document.text):
-            raise DataError(
-                f"the span [{start}, {end}, {label!r}] does not lie in its text of {len(document.text)} characters",
-                path=document.path,
-                line=document.line,
-            )
-        touched = [t for t, (low, high) in enumerate(document.offsets) if low < end and high > start]
-        if touched:
-            spans.append(document.span(touched[0], touched[-1] + 1, label))
-    labels: list[str | None] = [NO_FIELD] * len(document)
-    for span in sorted(spans, key=lambda one: (one.first - one.last, one.first)):
-        if all(labels[t] == NO_FIELD for t in range(span.first, span.last)):
-            labels[span.first : span.last] = [
-                f"{BEGINS}{span.label}", *[f"{GOES_ON}{span.label}"] * (span.last - span.first - 1)
-            ]  # fmt: skip
-    return replace(document, labels=where_needed(labels), spans=spans)
-
-
-def _cut(document: Document, places: Sequence[Place]) -> Document:
-    """The same text with spans over characters; tokens are cut where they begin and end."""
-    ends = sorted({place for start, end, _ in places for place in (start, end)})
-    offsets: list[tuple[int, int]] = []
-    for low, high in document.offsets:
-        offsets += pairwise((low, *ends[bisect_right(ends, low) : bisect_left(ends, high)], high))
-    if len(offsets) > len(document):
-        tokens = tuple([document.text[low:high] for low, high in offsets])
-        document = Document(tokens, text=document.text, offsets=tuple(offsets), path=document.path, line=document.line)
-    return spanned(document, places)
-
-
-def labelled_by_spans(document: Document) -> Document:
-    """The document with labels from its spans, if it has only these.
-
-    >>> labelled_by_spans(Document(("Ann", "ran"), spans=[Span("NAME", 0, 1)])).labels
-    ('NAME', 'O')
-    """
-    if document.labels is not None or document.spans is None or any(span.label is None for span in document.spans):
-        return document
-    return spanned(document, _places(document))
-
 
 # one text
 
@@ -107,14 +60,14 @@ def from_brackets(line: str, tokeniser: Tokeniser = WORDS) -> Document:
             position = at = found.end()
         else:
             position += 2 if line[position] == "\\" else 1
-    return _cut(tokeniser.cut(text + plain(line[at:])), places)
+    return cut_at(tokeniser.cut(text + plain(line[at:])), places)
 
 
 def to_brackets(document: Document) -> str:
     """The inverse; spans that overlap cannot be written."""
     made, at = "", 0
     check_document(document)
-    for start, end, label in sorted(_places(document)):
+    for start, end, label in sorted(places_of(document)):
         if start < at or not re.fullmatch(r"[^\s\[\]\\]+", label):
             why = "overlaps another" if start < at else f"has the label {label!r}, which is no single word"
             raise DataError(f"the span {document.text[start:end]!r} {why}: choose another format", path=document.path)
@@ -127,22 +80,9 @@ def _escaped(text: str) -> str:
     return re.sub(r"[\[\]\\]", r"\\\g<0>", text).replace("\n", "\\n")
 
 
-def _is_labelled(document: Document) -> bool:
-    """Whether something is known of its spans; a text without spans has been looked at."""
-    return document.spans is not None or any(label is not None for label in document.labels or ())
-
-
 def is_unlabelled(document: Document) -> bool:
     """Whether a text has tokens but no labels, which brackets cannot represent: without any, all tokens are "O"."""
-    return len(document) > 0 and not _is_labelled(document)
-
-
-def _spans(document: Document) -> Sequence[Span]:
-    return fields_of(document, document.labels or ()) if document.spans is None else document.spans
-
-
-def _places(document: Document) -> list[Place]:
-    return [(span.start, span.end, span.label or "") for span in _spans(document)]
+    return len(document) > 0 and not is_labelled(document)
 
 
 def is_annotated(record: Mapping[str, Any]) -> bool:
@@ -160,26 +100,36 @@ def is_annotated(record: Mapping[str, Any]) -> bool:
 def annotated(record: Mapping[str, Any], tokeniser: Tokeniser = WORDS) -> Document:
     """A text of Prodigy or doccano; one that was not accepted has no labels.
 
+    A prediction that was written for Prodigy is one until the task has an answer.
+
     >>> annotated({"text": "Ann ran", "label": [[0, 3, "NAME"]]}).labels
     ('NAME', 'O')
     """
-    text, tokens = str(record["text"]), record.get("tokens")
+    text, tokens = record.get("text"), record.get("tokens")
+    if not isinstance(text, str):
+        raise DataError(f"expected a string in 'text' but found {kind(text)}")
     try:
         if tokens is None:
             cut = tokeniser.cut(text)
         else:
-            offsets = tuple([(int(token["start"]), int(token["end"])) for token in tokens])
+            offsets = tuple([place(token["start"], token["end"], "token")[:2] for token in tokens])
+            if any(not 0 <= a < b <= len(text) for a, b in offsets) or list(offsets) != sorted(offsets):
+                raise DataError(f"tokens do not lie in their text of {len(text)} characters, one after the other")
             kept = tuple([(a, b) for a, b in offsets if not text[a:b].isspace()])
             cut = Document(tuple([text[a:b] for a, b in kept]), text=text, offsets=kept)
         if record.get("answer", "accept") != "accept":
             return cut
+        predicted = record.get("predicted") is True and "answer" not in record
         given = next(record[key] for key in ("spans", "entities", "label", "labels") if record.get(key) is not None)
     except StopIteration:
         return cut
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise DataError("a token is malformed: expected start and end") from None
+    if not isinstance(given, list):
+        raise DataError(f"expected a list of spans but found {kind(given)}")
     places = [place_of(one, cut) for one in given]
-    return _cut(cut, places) if tokens is None else spanned(cut, places)
+    document = cut_at(cut, places) if tokens is None else spanned(cut, places)
+    return scored(document, scores_of(given)) if predicted else document
 
 
 def place_of(one: Any, document: Document) -> Place:
@@ -187,9 +137,9 @@ def place_of(one: Any, document: Document) -> Place:
     try:
         if isinstance(one, Mapping):
             start, end = (one.get(key, one.get(f"{key}_offset")) for key in ("start", "end"))
-            return int(start), int(end), str(one["label"])
-        return int(one[0]), int(one[1]), str(one[2])
-    except (KeyError, TypeError, ValueError, IndexError):
+            return place(start, end, one["label"])
+        return place(one[0], one[1], one[2])
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError):
         message = f"the span {one!r:.60} is malformed: expected start, end and label"
         raise DataError(message, path=document.path, line=document.line) from None
 
@@ -203,43 +153,44 @@ def to_prodigy(document: Document) -> dict[str, Any]:
             for number, (token, (start, end)) in enumerate(zip(document.tokens, document.offsets, strict=True))
         ],
     }
-    if _is_labelled(document):
+    if is_labelled(document):
         task["spans"] = [
-            {"start": s.start, "end": s.end, "token_start": s.first, "token_end": s.last - 1, "label": s.label}
-            for s in _spans(document)
-        ]
+            {"start": s.start, "end": s.end, "token_start": s.first, "token_end": s.last - 1, "label": s.label,
+             **_score(s)}
+            for s in spans_of(document)
+        ]  # fmt: skip
+        if document.predicted:
+            task["predicted"] = True
     return task
 
 
+def _score(span: Span) -> dict[str, float]:
+    return {} if span.probability is None else {"score": round(span.probability, 4)}
+
+
 def _to_doccano(document: Document) -> dict[str, Any]:
-    labels = {"label": [list(place) for place in _places(document)]}
-    return {"text": document.text, **(labels if _is_labelled(document) else {})}
+    labels = {"label": [list(place) for place in places_of(document)]}
+    return {"text": document.text, **(labels if is_labelled(document) else {})}
 
 
 def _to_studio(document: Document) -> dict[str, Any]:
-    if not _is_labelled(document):
+    if not is_labelled(document):
         return {"data": {"text": document.text}}
+    units = _units(document.text)
     result = [
         {"from_name": "label", "to_name": "text", "type": "labels",
-         "value": {"start": start, "end": end, "text": document.text[start:end], "labels": [label]}}
-        for start, end, label in _places(document)
+         "value": {"start": units[s.start], "end": units[s.end], "text": s.text, "labels": [s.label or ""]},
+         **(_score(s) if document.predicted else {})}
+        for s in spans_of(document)
     ]  # fmt: skip
-    return {"data": {"text": document.text}, "annotations": [{"result": result}]}
+    if not document.predicted:
+        return {"data": {"text": document.text}, "annotations": [{"result": result}]}
+    scores = [round(s.probability, 4) for s in spans_of(document) if s.probability is not None]
+    prediction = {"model_version": "trellis", **({"score": min(scores)} if scores else {}), "result": result}
+    return {"data": {"text": document.text}, "predictions": [prediction]}
 
 
 # files
-
-
-def brat_text(path: FilePath) -> str:
-    """The file with the text of brat's annotations.
-
-    >>> brat_text("a.ann")
-    'a.txt'
-    """
-    stem, ending = os.path.splitext(os.fspath(path))
-    if ending.lower() != ".ann":
-        raise DataError(f"brat keeps annotations in NAME.ann and their text in NAME.txt, but got {shown(path)!r}")
-    return f"{stem}.txt"
 
 
 def is_studio(path: FilePath) -> bool:
@@ -250,89 +201,75 @@ def is_studio(path: FilePath) -> bool:
     return first.startswith("[")
 
 
+def _of_units(text: str, values: Sequence[Mapping[str, Any]]) -> list[Place]:
+    """Spans of Label Studio, which counts UTF-16 code units, unless their texts show that characters were counted."""
+    places = [place(v["start"], v["end"], v["labels"][0]) for v in values]
+    if max(text, default="") <= "\uffff":
+        return places
+    character = {unit: number for number, unit in enumerate(_units(text))}
+    of_units = [(character.get(start, len(text)), character.get(end, 0), label) for start, end, label in places]
+    fits = (text[a:b] == v.get("text") for (a, b, _), v in zip(of_units, values, strict=True))
+    return of_units if all(fits) else places
+
+
+def _units(text: str) -> list[int]:
+    """The UTF-16 code units before each character and before the end of a text.
+
+    >>> _units("a👍b")
+    [0, 1, 3, 4]
+    """
+    return list(accumulate((1 + (letter > "\uffff") for letter in text), initial=0))
+
+
 def read_studio(path: FilePath, tokeniser: Tokeniser = WORDS) -> Iterator[Document]:
-    """Texts of a Label Studio export; of several annotations of a text the first that was not cancelled counts."""
+    """Texts of a Label Studio export; of several annotations of a text the first that was not cancelled counts.
+
+    Without any, the first prediction does, as such.
+    """
     name = shown(path)
     for number, task in enumerate(parse_json("\n".join(line for _, line in numbered_lines(path)), name)):
         try:
             text = next(value for value in task["data"].values() if isinstance(value, str))
             cut = tokeniser.cut(text, path=name)
             given = [one for one in task.get("annotations") or () if not one.get("was_cancelled")]
-            if not given:
+            guessed = [one for one in task.get("predictions") or () if isinstance(one, Mapping) and "result" in one]
+            if not given and not guessed:
                 yield cut
                 continue
-            values = [one["value"] for one in given[0]["result"] if "labels" in one.get("value", {})]
-            places = [(int(v["start"]), int(v["end"]), str(v["labels"][0])) for v in values]
-        except (KeyError, TypeError, ValueError, AttributeError, StopIteration, IndexError):
+            results = [one for one in (given or guessed)[0]["result"] if "labels" in one.get("value", {})]
+            values = [one["value"] for one in results]
+            places = _of_units(text, values)
+            scores = scores_of(
+                [
+                    {"start": start, "end": end, "label": label, "score": one.get("score")}
+                    for (start, end, label), one in zip(places, results, strict=True)
+                ]
+            )
+        except (KeyError, TypeError, ValueError, AttributeError, StopIteration, IndexError, OverflowError):
             raise DataError(
                 f"task {number} is not one of Label Studio's: expected 'data' and 'annotations'", path=name
             ) from None
         try:
-            yield _cut(cut, places)
+            document = cut_at(cut, places)
+            yield document if given else scored(document, scores)
         except DataError as error:
             error.add_note(f"(task {number})")
             raise
 
 
-def read_brat(path: FilePath, tokeniser: Tokeniser = WORDS) -> Document:
-    """The document of an ``.ann`` file and the ``.txt`` beside it; spans in several pieces are one span each."""
-    name = shown(path)
-    try:
-        with open(brat_text(path), encoding="utf-8", newline="") as file:
-            text = file.read()
-    except OSError as error:
-        raise DataError(
-            f"its text {brat_text(path)} cannot be read: {reason(error)}; brat keeps both in one folder", path=name
-        ) from None
-    except UnicodeDecodeError:
-        raise DataError("expected UTF-8; convert the file", path=brat_text(path)) from None
-    places, first, relations = list[Place](), dict[str, int](), list[tuple[str, str, str]]()
-    for number, line in numbered_lines(path):
-        key, _, rest = line.partition("\t")
-        try:
-            if key.startswith("T"):
-                label, _, where = rest.partition("\t")[0].partition(" ")
-                first[key] = len(places)
-                places += [(int(a), int(b), label) for a, b in (piece.split() for piece in where.split(";"))]
-            elif key.startswith("R"):
-                kind, one, other = rest.split()[:3]
-                relations.append((kind, one.partition(":")[2], other.partition(":")[2]))
-        except ValueError:
-            raise DataError(
-                f"expected an annotation of brat but found {line!r:.60}", path=shown(path), line=number
-            ) from None
-    document = _cut(tokeniser.cut(text, path=name), places)
-    if len(document.spans or ()) < len(places):
-        return document
-    tied = [Relation(first[a], first[b], kind) for kind, a, b in relations if a in first and b in first]
-    return replace(document, relations=tied)
-
-
 def write_annotations(path: FilePath, documents: Sequence[Document], format: str = "prodigy") -> None:
     """Write the spans of documents for an annotation tool; without spans the fields of their labels.
+
+    Predictions are marked as such for Prodigy and Label Studio; the other formats cannot represent the difference.
 
     format : "brackets", "prodigy", "doccano", "label-studio"; "brat" of one document, with its text beside it
     """
     check_name("format", format, FORMATS)
     documents = list(check_documents(documents))
     if format == "brat":
-        if len(documents) != 1:
-            raise DataError(f"brat has one text in a file, but there are {len(documents)}: choose another format")
-        [document] = documents
-        for _, _, label in _places(document):
-            if not label or any(map(str.isspace, label)):
-                raise DataError(f"brat has labels of one word, but found {label!r}: choose another format")
-        with writing(brat_text(path)) as out:
-            out.write(document.text)
-        lines = [
-            f"T{k}\t{label} {start} {end}\t{' '.join(document.text[start:end].split())}"
-            for k, (start, end, label) in enumerate(_places(document), 1)
-        ]
-        lines += [
-            f"R{k}\t{r.label} Arg1:T{r.first + 1} Arg2:T{r.second + 1}"
-            for k, r in enumerate(document.relations or (), 1)
-        ]
-    elif format == "brackets":
+        write_brat(path, documents)
+        return
+    if format == "brackets":
         if any(map(is_unlabelled, documents)):
             raise DataError("brackets cannot represent unlabelled texts: leave them out, or choose another format")
         lines = [to_brackets(document) for document in documents]

@@ -1,7 +1,7 @@
 """Document: tokens, the characters each came from, and layers of annotation. What readers give and writers take.
 
 Every token is a piece of the text, in order; characters between tokens belong to none. A layer is None (or empty) where
-nothing is known of it. What a model predicted has probabilities, what was given has none.
+nothing is known of it. Documents whose labels, spans or relations a model predicted are marked.
 """
 
 from __future__ import annotations
@@ -110,6 +110,9 @@ class Document:
         Line of each token where each has its own.
     multiword : tuple, default=()
         Surface form, first token and the one after the last of each multiword token of a treebank.
+    predicted : bool, default=False
+        Whether labels, spans and relations are predictions of a model. Writers mark them as such where the format has
+        a place for it. Not part of equality.
 
     Examples
     --------
@@ -132,6 +135,7 @@ class Document:
     line: int | None = field(default=None, compare=False)
     rows: Sequence[int] | None = field(default=None, compare=False, repr=False)
     multiword: tuple[tuple[str, int, int], ...] = field(default=(), compare=False, repr=False)
+    predicted: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         def keep(name: str, value: object) -> None:
@@ -319,6 +323,17 @@ def check_document(item: Any, what: str = "it") -> Document:
     if not isinstance(item, Document):
         raise DataError(f"expected a Document, but {what} is {item!r:.60}")
     return item
+
+
+def without_predictions(document: Document) -> Document:
+    """The document, without labels, spans and relations if they are predictions.
+
+    >>> without_predictions(Document(("Ann",), ("NAME",), predicted=True)).labels is None
+    True
+    """
+    if not document.predicted:
+        return document
+    return replace(document, labels=None, probabilities=None, spans=None, relations=None, predicted=False)
 
 
 def fields_of(document: Document, labels: Iterable[str | None]) -> list[Span]:

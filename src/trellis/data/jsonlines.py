@@ -73,20 +73,6 @@ def is_json_lines(path: FilePath) -> bool:
     return os.fspath(path).lower().removesuffix(".gz").endswith(ENDINGS)
 
 
-def count_predicted(path: FilePath) -> int:
-    """Number of texts whose labels ``trellis extract predict`` or ``suggest`` predicted."""
-    return sum(_is_predicted(one) for _, one in json_lines(path)) if is_json_lines(path) else 0
-
-
-def _is_predicted(record: Any) -> bool:
-    """Whether labels are predictions: their fields have probabilities, or a score says what to label next."""
-    if not isinstance(record, dict) or not isinstance(record.get("fields"), list):
-        return False
-    return {"score", "reasons"} <= record.keys() or any(
-        isinstance(one, dict) and one.get("probability") is not None for one in record["fields"]
-    )
-
-
 def parse_json(text: str, name: str, number: int | None = None) -> Any:
     """The value of a JSON text: of line ``number`` of a file, or of a whole one."""
     try:

@@ -2,7 +2,7 @@
 
     {"text": .., "tokens": [..], "offsets": [[0, 3], ..], "labels": [..], "probabilities": [..],
      "columns": {name: [..]}, "spans": [{"label", "first", "last", "start", "end", "text", "probability"}, ..],
-     "relations": [{"first", "second", "label", "probability"}, ..], "votes": {function: [..]}}
+     "relations": [{"first", "second", "label", "probability"}, ..], "votes": {function: [..]}, "predicted": true}
 
 Layers of which nothing is known are left out.
 """
@@ -43,6 +43,8 @@ def document_record(document: Document) -> dict[str, Any]:
     for name, table in (("columns", document.columns), ("votes", document.votes)):
         if table:
             record[name] = {key: list(cells) for key, cells in table.items()}
+    if document.predicted:
+        record["predicted"] = True
     return record
 
 
@@ -73,6 +75,7 @@ def document_of(record: Any, *, path: str | None = None, line: int | None = None
             {key: tuple(cells) for key, cells in (layer("votes") or {}).items()},
             path=path,
             line=line,
+            predicted=layer("predicted") is True,
         )
     except DataError:
         raise

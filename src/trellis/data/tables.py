@@ -1,6 +1,7 @@
 """Tables: CSV with a header, and Parquet, with one row for each text or pair.
 
-texts   a column "text", or "tokens" with lists of strings and, where they are known, "labels" with lists of labels
+texts   a column "text", or "tokens" with lists of strings and, where they are known, "labels" with lists of labels;
+        "predicted" is true where these are predictions
 votes   the same and a column for each labelling function (:func:`trellis.data.voted_files.read_voted`)
 pairs   columns "source" and "target", or "left" and "right"
 
@@ -46,7 +47,8 @@ def read_table(path: FilePath, tokeniser: Tokeniser = WORDS) -> Iterator[Documen
             [document] = each_document([row], tokeniser)
         except DataError as error:
             raise DataError(str(error), path=shown(path), line=line) from None
-        yield replace(document, path=shown(path), line=line)
+        predicted = row.get("predicted") in (True, "true")
+        yield replace(document, path=shown(path), line=line, predicted=predicted)
 
 
 def _csv(path: FilePath) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -102,6 +104,8 @@ def write_rows(path: FilePath, names: Sequence[str], rows: Iterable[Mapping[str,
 
 
 def _cell(value: Any, path: FilePath) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
     if not isinstance(value, list | tuple):
         return value
     cells = [FILLER if one is None else str(one) for one in value]
@@ -113,8 +117,13 @@ def _cell(value: Any, path: FilePath) -> Any:
 
 def write_table(path: FilePath, documents: Iterable[Document]) -> None:
     """Write texts with their tokens and labels."""
-    rows = ({"text": text.text, "tokens": list(text.tokens), "labels": _listed(text.labels)} for text in documents)
-    write_rows(path, ("text", "tokens", "labels"), rows)
+    documents = list(documents)
+    names = ("text", "tokens", "labels", *(("predicted",) if any(text.predicted for text in documents) else ()))
+    rows = (
+        {"text": text.text, "tokens": list(text.tokens), "labels": _listed(text.labels), "predicted": text.predicted}
+        for text in documents
+    )
+    write_rows(path, names, rows)
 
 
 def _listed(labels: Sequence[str | None] | None) -> list[str | None] | None:

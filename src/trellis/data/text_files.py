@@ -18,26 +18,18 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
-from trellis.data.annotations import (
-    annotated,
-    from_brackets,
-    is_annotated,
-    is_studio,
-    place_of,
-    read_brat,
-    read_studio,
-    spanned,
-)
-from trellis.data.bio import BEGINS, everywhere, split_bio, where_needed
+from trellis.data.annotations import from_brackets, is_studio, read_studio
+from trellis.data.bio import everywhere
+from trellis.data.brat import read_brat
 from trellis.data.columns import BLANK, FILLER, blocks, check_cell, read_columns, write_columns, written_labels
-from trellis.data.document import Document, fields_of
+from trellis.data.document import Document, without_predictions
 from trellis.data.files import STANDARD, FilePath, lines_or_errors, numbered_lines, shown, writing
+from trellis.data.json_texts import json_record, text_of_json
 from trellis.data.jsonlines import ENDINGS, is_json_lines, parse_json
-from trellis.data.records import document_of
 from trellis.data.tables import is_table, read_table, write_rows
 from trellis.data.tokens import WORDS, Tokeniser, read_raw
 from trellis.data.wrench import is_wrench, read_wrench_gold
-from trellis.errors import DataError, counted, did_you_mean
+from trellis.errors import DataError, counted
 
 COLUMNS = (".tsv", ".conll", ".col")
 Reader = Callable[[FilePath, int, Tokeniser], Iterator[Document | DataError]]
@@ -101,7 +93,12 @@ def stream_texts(path: FilePath, *, word_column: int = 0, tokeniser: Tokeniser =
 
 
 def read_either(
-    path: FilePath, *, word_column: int = 0, label_column: int = 1, tokeniser: Tokeniser = WORDS
+    path: FilePath,
+    *,
+    word_column: int = 0,
+    label_column: int = 1,
+    tokeniser: Tokeniser = WORDS,
+    predictions: bool = False,
 ) -> list[Document]:
     """Texts with their labels where the file has a place for them."""
     kind = kind_of(path)
@@ -111,17 +108,22 @@ def read_either(
             return read_texts(path, word_column=word_column)
     if kind == "text":
         return read_texts(path, tokeniser=tokeniser)
-    return read_labelled(path, word_column=word_column, label_column=label_column, tokeniser=tokeniser)
+    columns = {"word_column": word_column, "label_column": label_column}
+    return read_labelled(path, **columns, tokeniser=tokeniser, predictions=predictions)
 
 
 def read_beside(
     gold: str, output: str, *, word_column: int = 0, label_column: int = 1
 ) -> tuple[list[Document], list[Document]]:
     """Labelled texts of gold and of an output that must have the same tokens; blank ones are left out of both."""
+    columns = {"word_column": word_column, "label_column": label_column}
     truth, found = (
-        [t for t in read_labelled(path, word_column=word_column, label_column=label_column) if len(t)]
+        [t for t in read_labelled(path, **columns, predictions=True) if len(t)]  # type: ignore[arg-type]
         for path in (gold, output)
     )
+    if truth and all(text.predicted for text in truth):
+        raise DataError("has predictions and no labels: give the file with gold labels first", path=gold)
+    truth = list(map(without_predictions, truth))
     for number, (one, other) in enumerate(zip(truth, found, strict=False)):
         if one.tokens != other.tokens:
             whole = 'with a label for a whole text as {"tokens": ["the text"], "labels": ["LABEL"]}'
@@ -201,9 +203,22 @@ def _of_block(block: list[tuple[int, str | DataError]], word_column: int, name: 
 
 
 def read_labelled(
-    path: FilePath, *, word_column: int = 0, label_column: int = 1, tokeniser: Tokeniser = WORDS
+    path: FilePath,
+    *,
+    word_column: int = 0,
+    label_column: int = 1,
+    tokeniser: Tokeniser = WORDS,
+    predictions: bool = False,
 ) -> list[Document]:
-    """Texts with labels, "_" or null where a label is not known; B-X and I-X say where fields begin."""
+    """Texts with labels, "_" or null where a label is not known; B-X and I-X say where fields begin.
+
+    predictions : keep labels that the file marks as predictions; without it, these texts are unlabelled
+    """
+    found = _all_labelled(path, word_column, label_column, tokeniser)
+    return found if predictions else list(map(without_predictions, found))
+
+
+def _all_labelled(path: FilePath, word_column: int, label_column: int, tokeniser: Tokeniser) -> list[Document]:
     kind = kind_of(path)
     if kind == "text" and path != STANDARD:
         if not os.path.exists(path):
@@ -260,68 +275,6 @@ def _of_line(line: str, name: str, number: int, tokeniser: Tokeniser) -> Documen
     return text_of_json(record, tokeniser, path=name, line=number)
 
 
-def text_of_json(
-    record: dict[str, Any], tokeniser: Tokeniser = WORDS, *, path: str | None = None, line: int | None = None
-) -> Document:
-    """The text of a JSON object with "text" and perhaps "fields", or with "tokens" and perhaps "labels".
-
-    >>> text_of_json({"text": "Ann Lee 1999"}).tokens
-    ('Ann', 'Lee', '1999')
-    """
-    text = _of_record(record, path, line, tokeniser)
-    for string in (text.text, *text.tokens):
-        if not string.isascii() and any("\ud800" <= letter <= "\udfff" for letter in string):
-            raise DataError(f"found an unpaired surrogate in {string[:40]!r}", path=path, line=line)
-    return text
-
-
-def _of_record(record: dict[str, Any], name: str | None, line: int | None, tokeniser: Tokeniser) -> Document:
-    if is_annotated(record):
-        try:
-            return replace(annotated(record, tokeniser), path=name, line=line)
-        except DataError as error:
-            raise DataError(str(error), path=name, line=line) from None
-    if "tokens" in record:
-        tokens, labels = record["tokens"], record.get("labels")
-        if not isinstance(tokens, list) or not all(isinstance(token, str) and token for token in tokens):
-            raise DataError("expected a list of strings in 'tokens', none of them empty", path=name, line=line)
-        if labels is not None and (not isinstance(labels, list) or len(labels) != len(tokens)):
-            raise DataError("expected one label, or null, for each token in 'labels'", path=name, line=line)
-        text = record.get("text")
-        kept = {"tokens": tokens, "labels": labels, "text": text if isinstance(text, str) else "",
-                "offsets": record.get("offsets")}  # fmt: skip
-        document = document_of(kept, path=name, line=line)
-        if labels is None and isinstance(record.get("spans"), list):
-            return spanned(document, [place_of(span, document) for span in record["spans"]])
-        return document
-    if not isinstance(record.get("text"), str):
-        known = did_you_mean("text", record)
-        raise DataError(f"expected the key 'text' or 'tokens'{known}", path=name, line=line)
-    cut = tokeniser.cut(record["text"], path=name, line=line)
-    if "fields" not in record:
-        return cut
-    return replace(cut, labels=_labels(cut, record["fields"], name, line))
-
-
-def _labels(cut: Document, fields: Any, name: str | None, line: int | None) -> tuple[str | None, ...]:
-    """A label for every token inside a field, with B- where one begins beside its like; None outside."""
-    labels: list[str | None] = [None] * len(cut)
-    try:
-        places = [(str(f["label"]), int(f["start"]), int(f["end"])) for f in fields]
-    except (TypeError, KeyError, ValueError):
-        message = 'expected \'fields\' to be a list of {"label": .., "start": .., "end": ..}'
-        raise DataError(message, path=name, line=line) from None
-    for label, start, end in places:
-        if not 0 <= start < end <= len(cut.text):
-            where = f"[{start}, {end}]"
-            message = f"the field {label!r} at {where} does not lie in its text of {len(cut.text)} characters"
-            raise DataError(message, path=name, line=line)
-        inside = [i for i, (low, high) in enumerate(cut.offsets) if start <= low and high <= end]
-        for i in inside:
-            labels[i] = BEGINS + label if i == inside[0] else label
-    return where_needed(labels, {label for label, _, _ in places if split_bio(label)[1] != label})
-
-
 def check_labels_writable(names: Iterable[str], kind: str) -> None:
     """Refuse before any work labels that :func:`write_extracted` would refuse after it: columns hold no tabs."""
     if kind != "columns":
@@ -350,12 +303,19 @@ class Extracted:
     """A text with a label for each of its tokens.
 
     remarks : further keys of its JSON;  probabilities : of its fields, None where they are not known
+    predicted : by a model, not given
     """
 
     text: Document
     labels: Sequence[str]
     remarks: Mapping[str, Any] = field(default_factory=dict)
     probabilities: Sequence[float] | None = None
+    predicted: bool = True
+
+    def record(self) -> dict[str, Any]:
+        """It as a JSON object."""
+        record = json_record(self.text, self.labels, self.probabilities, predicted=self.predicted)
+        return {**record, **self.remarks}
 
 
 def write_extracted(path: FilePath, results: Iterable[Extracted], kind: str, bio: bool = False) -> None:
@@ -374,8 +334,7 @@ def write_extracted(path: FilePath, results: Iterable[Extracted], kind: str, bio
         return
     with writing(path) as out:
         for r in results:
-            record = {**json_record(r.text, r.labels, r.probabilities), **r.remarks}
-            out.write(json.dumps(record, ensure_ascii=False) + "\n")
+            out.write(json.dumps(r.record(), ensure_ascii=False) + "\n")
 
 
 FIELD = ("text", "label", "start", "end", "field", "probability")
@@ -385,16 +344,5 @@ FIELD = ("text", "label", "start", "end", "field", "probability")
 def field_rows(results: Iterable[Extracted]) -> Iterator[dict[str, Any]]:
     """A row for each field of the texts."""
     for number, r in enumerate(results, start=1):
-        for one in json_record(r.text, r.labels, r.probabilities)["fields"]:
+        for one in r.record()["fields"]:
             yield {"probability": None, **one, "text": number, "field": one["text"]}
-
-
-def json_record(text: Document, labels: Sequence[str], probabilities: Sequence[float] | None = None) -> dict[str, Any]:
-    """The text, its fields by characters of the text, with their probabilities where known, and tokens with labels."""
-    fields: list[dict[str, Any]] = [
-        {"label": f.label, "start": f.start, "end": f.end, "text": text.text[f.start : f.end]}
-        for f in fields_of(text, labels)
-    ]
-    for one, probability in zip(fields, probabilities or (), strict=False):
-        one["probability"] = round(probability, 4)
-    return {"text": text.text, "fields": fields, "tokens": list(text.tokens), "labels": list(labels)}

@@ -22,7 +22,7 @@ from trellis.errors import DataError, UnknownNameError, check_name
 from trellis.interop.needed import needed
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
-LAYERS = ("text", "tokens", "offsets", "labels", "probabilities", "spans", "relations", "columns", "votes")
+LAYERS = ("text", "tokens", "offsets", "labels", "probabilities", "spans", "relations", "columns", "votes", "predicted")
 
 
 def frame_of(rows: Mapping[str, Sequence[Any]], library: str = "pandas") -> Any:
@@ -189,7 +189,7 @@ def _types(arrow: Any) -> dict[str, Any]:
         "text": string, "tokens": arrow.list_(string), "offsets": arrow.list_(arrow.list_(whole)),
         "labels": arrow.list_(string), "probabilities": arrow.list_(share),
         "spans": arrow.list_(arrow.struct({**span, "probability": share})),
-        "relations": arrow.list_(arrow.struct(relation)), "columns": table, "votes": table,
+        "relations": arrow.list_(arrow.struct(relation)), "columns": table, "votes": table, "predicted": arrow.bool_(),
     }  # fmt: skip
 
 

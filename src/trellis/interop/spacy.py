@@ -5,6 +5,7 @@
     votes       doc.spans[function], as skweak keeps them
     columns     doc._.trellis_columns; "head" and "deprel" are also token.head and token.dep_
     relations   doc._.trellis_relations
+    predicted   doc.user_data["trellis_predicted"]
 
 A ``Doc`` has tokens for white space other than single spaces, a Document has none: they are added and left out.
 """
@@ -26,6 +27,8 @@ KEY = "trellis"
 """Span group of predictions."""
 TOKENS = "trellis_tokens"
 """Entry of ``user_data``: which tokens of a Doc are those of the Document, where others were added."""
+PREDICTED = "trellis_predicted"
+"""Entry of ``user_data``: entities, spans and relations are predictions."""
 PROBABILITIES = "probabilities"
 
 
@@ -48,6 +51,8 @@ def to_doc(document: Document, vocab: Any = None, *, key: str = KEY) -> Any:
     doc = spacy.tokens.Doc(spacy.Vocab() if vocab is None else vocab, words=words, spaces=spaces)
     if len(places) < len(words) or any(word.isspace() for word in document.tokens):
         doc.user_data[TOKENS] = places
+    if document.predicted:
+        doc.user_data[PREDICTED] = True
     if document.labels is not None:
         set_labels(doc, document.labels, places)
     if document.spans is not None:
@@ -106,6 +111,7 @@ def from_doc(doc: Any, *, key: str = KEY, votes: bool | Sequence[str] = False) -
         spans=spans,
         relations=relations,
         votes={name: _votes(doc.spans[name], number) for name in names},
+        predicted=doc.user_data.get(PREDICTED) is True,
     )
 
 

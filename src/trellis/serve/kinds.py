@@ -49,7 +49,7 @@ class ServedKind:
 
 
 def _text(model: Any, given: Any) -> Any:
-    from trellis.data.text_files import text_of_json
+    from trellis.data.json_texts import text_of_json
 
     record = {"text": given} if isinstance(given, str) else _object(given, ("text", "tokens"))
     return text_of_json(record, model.tokeniser_)
@@ -140,10 +140,8 @@ def _listed(keys: Sequence[str]) -> str:
 
 def _fields(model: Any, texts: list[Any]) -> list[Record]:
     from trellis.apps.extract.results import extracted
-    from trellis.data.text_files import json_record
 
-    found = extracted(model, texts).results
-    return [{**json_record(one.text, one.labels, one.probabilities), **one.remarks} for one in found]
+    return [one.record() for one in extracted(model, texts).results]
 
 
 def _tags(model: Any, sentences: list[Any]) -> list[Record]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from trellis.data.text_files import FIELD, Extracted, field_rows, json_record, write_extracted
+from trellis.data.text_files import FIELD, Extracted, field_rows, write_extracted
 from trellis.errors import DataError, check_name
 from trellis.studio.models import Predictions
 from trellis.studio.project import Project
@@ -34,11 +34,11 @@ def exported(project: Project, predictions: Predictions, what: str, form: str) -
 
 
 def _rows(project: Project, predictions: Predictions, what: str) -> Iterator[Extracted]:
-    """Texts, those that are labelled without probabilities."""
+    """Texts that are labelled or predicted."""
     for key in project.ids:
         known, predicted = project.labels.get(key), predictions.of.get(key)
         if what != "predictions" and known is not None:
-            yield Extracted(known.text, known.labels)  # type: ignore[arg-type]
+            yield Extracted(known.text, known.labels, predicted=False)  # type: ignore[arg-type]
         elif what != "labels" and predicted is not None:
             text = project.cut(project.texts[project.place[key]])
             if len(text) == len(predicted.labels):
@@ -46,8 +46,7 @@ def _rows(project: Project, predictions: Predictions, what: str) -> Iterator[Ext
 
 
 def _jsonl(rows: Sequence[Extracted]) -> bytes:
-    lines = (json_record(r.text, r.labels, r.probabilities) for r in rows)
-    return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in lines).encode()
+    return "".join(json.dumps(row.record(), ensure_ascii=False) + "\n" for row in rows).encode()
 
 
 def _columns(rows: Sequence[Extracted]) -> bytes:
@@ -63,7 +62,7 @@ def _csv(rows: Sequence[Extracted]) -> bytes:
     table = csv.DictWriter(out, (*FIELD, "source"), lineterminator="\n")
     table.writeheader()
     for row in field_rows(rows):
-        source = "labelled" if rows[row["text"] - 1].probabilities is None else "predicted"
+        source = "predicted" if rows[row["text"] - 1].predicted else "labelled"
         table.writerow({**row, "label": _harmless(row["label"]), "field": _harmless(row["field"]), "source": source})
     return out.getvalue().encode()
 
@@ -75,5 +74,5 @@ def _harmless(cell: str) -> str:
 def _docbin(rows: Sequence[Extracted]) -> bytes:
     from trellis.interop.spacy import to_docbin
 
-    made: bytes = to_docbin(replace(r.text, labels=tuple(r.labels)) for r in rows).to_bytes()
+    made: bytes = to_docbin(replace(r.text, labels=tuple(r.labels), predicted=r.predicted) for r in rows).to_bytes()
     return made

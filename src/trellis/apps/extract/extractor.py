@@ -29,7 +29,6 @@ from trellis.constraints.compilation import named
 from trellis.constraints.expression import Written
 from trellis.constraints.penalties import check_penalties
 from trellis.constraints.rules.features import TextFeature
-from trellis.data.annotations import labelled_by_spans
 from trellis.data.arrays import split_arrays
 from trellis.data.batch import Batch
 from trellis.data.bio import Labels, split_bio
@@ -38,6 +37,7 @@ from trellis.data.corpus import Corpus
 from trellis.data.document import Document, fields_of
 from trellis.data.files import FilePath, shown
 from trellis.data.on_demand import OnDemand
+from trellis.data.places import labelled_by_spans
 from trellis.data.ragged import LabelArray
 from trellis.data.storage import Storage
 from trellis.data.tokens import WORDS, TextLike, as_documents, each_document
@@ -310,7 +310,7 @@ class Extractor(SavedEstimator):
         for text, own, sure in zip(texts, inference.labels, shares, strict=False):
             fields = fields_of(text, own)
             spans = [replace(f, probability=p) for f, p in zip_longest(fields, sure[: len(fields)])]
-            found.append(replace(text, labels=tuple(own), spans=spans, relations=None))
+            found.append(replace(text, labels=tuple(own), spans=spans, relations=None, predicted=True))
         return found
 
     def score(

@@ -127,7 +127,7 @@ class Tagger(SavedEstimator):
         self._check_fitted()
         given = self._sentences(X)
         found = self.infer(given, constraints).labels
-        return [replace(s, labels=tuple(tags)) for s, tags in zip(given, found, strict=True)]
+        return [replace(s, labels=tuple(tags), predicted=True) for s, tags in zip(given, found, strict=True)]
 
     def infer(self, X: Iterable[TextLike], constraints: Constraints = (), *, search: str = "auto") -> Inference:
         """Inference on sentences, as ``predict`` takes them: labels (tags), marginals, log-partitions, ...

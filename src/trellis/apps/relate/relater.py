@@ -332,5 +332,5 @@ def _answers(model: Any, texts: Sequence[Document], found: RelationInference) ->
         relations = tuple(
             Relation(a, b, kind, float(own[n + a * (n - 1) + b - (b > a)])) for (a, b), kind in ties.items()
         )
-        made.append(replace(text, spans=mentions, relations=relations))
+        made.append(replace(text, spans=mentions, relations=relations, predicted=True))
     return made

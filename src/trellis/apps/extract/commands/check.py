@@ -47,7 +47,8 @@ def check(
 
     check_files({"rules": rules, "text": text}, {"--output": output})
     parsed = parse_rules(text_of(rules), rules)
-    texts = read_either(text, word_column=word_column, label_column=label_column, tokeniser=parsed.tokeniser)
+    columns = {"word_column": word_column, "label_column": label_column}
+    texts = read_either(text, **columns, tokeniser=parsed.tokeniser, predictions=True)
     need_text(text, texts)
     warn_of_tokens(texts, parsed.tokeniser, rules)
     warn_of_labels(texts, parsed)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from trellis.cli.checks import check_files
-from trellis.cli.options import Force, Json, Output, name_option, wants_json
+from trellis.cli.options import Force, Json, Output, flag, name_option, wants_json
 from trellis.errors import counted
 
 
@@ -29,6 +30,7 @@ def convert(
     to: Annotated[
         AnnotationFormat, name_option("--to", help="One of: brackets, prodigy, doccano, label-studio, brat, columns")
     ] = AnnotationFormat.COLUMNS,
+    accept: Annotated[bool, flag("--accept", help="Accept predictions: write them as labels.")] = False,
     json: Json = False,
     force: Force = False,
 ) -> None:
@@ -36,12 +38,13 @@ def convert(
 
     `trellis extract convert export.jsonl --to columns -o few.tsv` reads exports of Prodigy, doccano, Label Studio and
     brat, texts with `[LABEL words]` in brackets, columns and JSON lines. The format is recognised by file name and
-    contents.
+    contents. Predictions stay predictions where the format has a place for them: JSON lines, Parquet, CSV, Prodigy and
+    Label Studio.
     """
-    from trellis.data.annotations import brat_text, is_unlabelled, write_annotations
+    from trellis.data.annotations import MARKED, is_unlabelled, write_annotations
+    from trellis.data.brat import brat_text
     from trellis.data.columns import write_columns
     from trellis.data.files import shown
-    from trellis.data.jsonlines import count_predicted
     from trellis.data.records import write_documents
     from trellis.data.tables import is_table, write_table
     from trellis.data.text_files import read_labelled
@@ -51,7 +54,9 @@ def convert(
     if json and to is not AnnotationFormat.COLUMNS:
         raise DataError(f"--json writes all that is known of the texts, so --to {to} cannot be combined with it")
     check_files({"labelled": labelled}, {"--output": written}, labels=("--output",), tables=("--output",), force=force)
-    texts = read_labelled(labelled)
+    texts = read_labelled(labelled, predictions=True)
+    if accept:
+        texts = [replace(text, predicted=False) for text in texts]
     if not any(map(len, texts)):
         raise DataError("there is no text in it", path=shown(labelled))
     if to is AnnotationFormat.BRACKETS:
@@ -66,17 +71,20 @@ def convert(
                 f"Warning: {counted(given - len(texts), 'unlabelled text')} left out: brackets cannot represent them",
                 err=True,
             )
-    if n := count_predicted(labelled):
-        typer.echo(
-            f"Warning: {shown(labelled)} has {counted(n, 'text')} with predicted labels; the output does not mark them "
-            "as predictions: correct them before you train on them",
-            err=True,
-        )
     partly = [text for text in texts if {None} < set(text.labels or ())]
     if partly and to is not AnnotationFormat.COLUMNS:
         typer.echo(
             f"Warning: {counted(len(partly), 'text')} with some labels missing; {to} has no unknown labels: they are "
             "written as tokens outside of all spans",
+            err=True,
+        )
+    is_marked = to.value in MARKED or (
+        to is AnnotationFormat.COLUMNS and (wants_json(output, json) or is_table(output))
+    )
+    if (n := sum(text.predicted for text in texts)) and not is_marked:
+        typer.echo(
+            f"Warning: the labels of {counted(n, 'text')} are predictions, which {to} cannot represent. They will "
+            "count as labels: correct them before training",
             err=True,
         )
     if to is not AnnotationFormat.COLUMNS:

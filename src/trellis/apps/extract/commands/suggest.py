@@ -47,7 +47,7 @@ def suggest(
     from trellis.apps.extract.extractor import Extractor
     from trellis.apps.extract.suggest import suggest as suggested
     from trellis.data.files import shown, writing
-    from trellis.data.text_files import json_record, read_labelled, read_texts
+    from trellis.data.text_files import Extracted, read_labelled, read_texts
     from trellis.errors import DataError
 
     read = {"--model": model, "text": text, "--labelled": labelled}
@@ -67,9 +67,9 @@ def suggest(
         for one in found:
             if wants_json(output, json):
                 sure = [span.probability or 0.0 for span in one.document.spans or ()]
-                record = json_record(one.document, [str(label) for label in one.document.labels or ()], sure)
-                record |= {"score": round(one.score, 4), "reasons": one.reasons, "line": one.document.line}
-                out.write(_json.dumps(record, ensure_ascii=False) + "\n")
+                remarks = {"score": round(one.score, 4), "reasons": one.reasons, "line": one.document.line}
+                result = Extracted(one.document, [str(label) for label in one.document.labels or ()], remarks, sure)
+                out.write(_json.dumps(result.record(), ensure_ascii=False) + "\n")
             else:
                 why = "; ".join(one.reasons) or "the model is certain of all fields"
                 out.write(f"{one.score:.2f}  {one.document.text}\n      {why}\n")

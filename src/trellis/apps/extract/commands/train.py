@@ -91,7 +91,6 @@ def train(
         raise DataError("there is nothing to learn from: give --labelled few.tsv, --unlabelled text.txt, or both")
     columns: dict[str, Any] = {"word_column": word_column, "tokeniser": parsed.tokeniser}
     few = _labelled_texts(labelled or (), label_column=label_column, **columns)
-    _warn_of_predictions(labelled or ())
     warn_of_tokens(few, parsed.tokeniser, rules)
     warn_of_labels(few, parsed)
     n_many = 0
@@ -134,10 +133,20 @@ def train(
 
 
 def _labelled_texts(paths: Sequence[str], **columns: Any) -> list[Document]:
-    """The texts of the files, of which some must have labels."""
+    """The texts of the files, of which some must have labels; predictions are left out, with a warning."""
+    from trellis.data.document import without_predictions
     from trellis.data.text_files import read_labelled
 
-    few = [text for path in paths for text in read_labelled(path, **columns)]
+    few: list[Document] = []
+    for path in paths:
+        read = read_labelled(path, **columns, predictions=True)
+        if n := sum(text.predicted for text in read):
+            typer.echo(
+                f"Warning: the labels of {counted(n, 'text')} in {path} are predictions, so they count as unlabelled. "
+                "Correct them in an annotation tool, or accept them: `trellis extract convert FILE --accept`",
+                err=True,
+            )
+        few += map(without_predictions, read)
     if few and all(set(t.labels or (None,)) == {None} for t in few):
         raise DataError(
             f"{', '.join(paths)}: no label is filled in. Replace each `_` by a label, in at least a few texts"
@@ -145,19 +154,6 @@ def _labelled_texts(paths: Sequence[str], **columns: Any) -> list[Document]:
     if paths and not few:
         raise DataError(f"{', '.join(paths)}: there is no text in it")
     return few
-
-
-def _warn_of_predictions(paths: Sequence[str]) -> None:
-    """Warn of files with predictions, which count as labels."""
-    from trellis.data.jsonlines import count_predicted
-
-    for path in paths:
-        if n := count_predicted(path):
-            typer.echo(
-                f"Warning: {path} has {counted(n, 'text')} with predicted labels, which are learned like labels of "
-                "your own: correct them first",
-                err=True,
-            )
 
 
 def _tell_of_rules(rules: RulesFile, few: list[Document], names: Vocabulary, quiet: bool) -> None:
