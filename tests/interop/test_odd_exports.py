@@ -73,6 +73,14 @@ def test_a_span_has_a_label(label, tmp_path):
         read_labelled(tmp_path / "x.jsonl")
 
 
+@pytest.mark.parametrize("places", [[(0, 1), (0, 9)], [(2, 3), (0, 1)], [(-1, 1), (2, 3)], [(1, 1), (2, 3)]])
+def test_tokens_lie_in_their_text_one_after_the_other(places, tmp_path):
+    tokens = [{"start": start, "end": end} for start, end in places]
+    (tmp_path / "x.jsonl").write_text(json.dumps({"text": "a b", "tokens": tokens, "spans": [SPAN]}))
+    with pytest.raises(DataError, match=r"x.jsonl, line 1: tokens do not lie in their text of 3 characters"):
+        read_labelled(tmp_path / "x.jsonl")
+
+
 @pytest.mark.parametrize(
     "line, message",
     [

@@ -123,6 +123,8 @@ def annotated(record: Mapping[str, Any], tokeniser: Tokeniser = WORDS) -> Docume
         given = next(record[key] for key in ("spans", "entities", "label", "labels") if record.get(key) is not None)
     except StopIteration:
         return cut
+    except DataError:
+        raise
     except (KeyError, TypeError, ValueError, OverflowError):
         raise DataError("a token is malformed: expected start and end") from None
     if not isinstance(given, list):

@@ -53,10 +53,10 @@ def read_brat(path: FilePath, tokeniser: Tokeniser = WORDS) -> Document:
             elif key.startswith("R"):
                 kind, one, other = rest.split()[:3]
                 relations.append((kind, one.partition(":")[2], other.partition(":")[2]))
-        except (ValueError, OverflowError):
-            raise DataError(f"expected an annotation of brat but found {line!r:.60}", path=name, line=number) from None
         except DataError as error:
             raise DataError(str(error), path=name, line=number) from None
+        except (ValueError, OverflowError):
+            raise DataError(f"expected an annotation of brat but found {line!r:.60}", path=name, line=number) from None
     document = cut_at(tokeniser.cut(text, path=name), places)
     if len(document.spans or ()) < len(places):
         return document
