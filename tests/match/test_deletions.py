@@ -161,7 +161,8 @@ def test_a_table_is_saved_with_the_model(tmp_path):
 @pytest.mark.parametrize(
     "given, message",
     [(3, "must be a function"), ({"a": 1.0}, "maps words to words"), ({"a": {"b": 2.0}}, "from 0 to 1"),
-     ({"a": {"b": float("nan")}}, "from 0 to 1"), ({"a": {"b": "x"}}, "from 0 to 1")],
+     ({"a": {"b": float("nan")}}, "from 0 to 1"), ({"a": {"b": "x"}}, "from 0 to 1"),
+     ({"a": {"b": None}}, "from 0 to 1")],
 )  # fmt: skip
 def test_what_is_no_similarity_is_refused(given, message):
     with pytest.raises(DataError, match=message):

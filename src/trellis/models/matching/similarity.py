@@ -7,6 +7,7 @@ Values are from 0 to 1; two words of similarity 0 cannot be mapped to each other
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from numbers import Real
 from typing import Any
 
 from trellis.data.files import FilePath, numbered_lines, shown
@@ -71,6 +72,6 @@ def _ordered(one: str, other: str) -> tuple[str, str]:
 
 
 def _checked(value: Any, one: str, other: str) -> float:
-    if isinstance(value, str) or not 0.0 <= value <= 1.0:  # not a number is in no range
+    if not isinstance(value, Real) or not 0.0 <= float(value) <= 1.0:  # NaN is in no range
         raise DataError(f"the similarity of {one!r} and {other!r} must be a number from 0 to 1, got {value!r:.40}")
     return float(value)
