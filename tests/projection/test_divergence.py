@@ -135,3 +135,20 @@ def test_single_outputs_and_linear_programs_refuse_it() -> None:
         project(scores, rows, 0.0)
     with pytest.raises(ConstraintError, match="strength 0"):
         (count("V") == 1).penalty(0, "kl")
+
+
+@pytest.mark.slow
+def test_hundreds_of_targets_of_rare_and_common_words_are_met_at_their_price() -> None:
+    rng = np.random.default_rng(0)
+    often = 1.0 / np.arange(1, 401)
+    text = [[f"w{i}" for i in rng.choice(400, size=12, p=often / often.sum())] for _ in range(300)]
+    scores = Chain(12 * np.arange(301), rng.normal(size=(3600, 3)), rng.normal(size=(3, 3)))
+    wanted = 0.96 * rng.dirichlet([0.5] * 3, size=80).clip(0.01, 0.97)
+    targets = [shares(dict(zip("DNV", own / max(own.sum(), 1.0), strict=True)), where=word == f"w{i}").penalty(5, "kl")
+               for i, own in enumerate(wanted)]  # fmt: skip
+    rows = compile_constraints(targets, Batch.from_sentences(text), LABELS, scores.parts)
+    found = project(scores, rows)
+    assert len(rows) > 200
+    assert found.converged
+    slope = 5.0 * (1.0 - found.rows.bound / found.rows.expect(found.posterior))
+    np.testing.assert_allclose(found.duals.row, slope, atol=0.05)

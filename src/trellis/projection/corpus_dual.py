@@ -28,6 +28,9 @@ from trellis.projection.local import GroupTable, LocalState, ScaledRows, SolverO
 from trellis.projection.shard import ProjectionItem, ShardAnswer
 from trellis.structures.structure import Structure
 
+MOST_WITH_TARGETS = 600
+"""Rows up to which the Hessian is a matrix where some have divergences: curvatures differ too much for plain steps."""
+
 
 @dataclass(frozen=True)
 class ProjectionRequest:
@@ -160,6 +163,9 @@ class CorpusDual:
         self.ends = np.cumsum([self.n, *(len(block) * block.width for block in self.blocks)])
         self.scale = np.ones(int(self.ends[-1]))
         self.scale[: self.n] = coupling.scale
+        self.reach = np.ones(len(self.scale))
+        kl = np.flatnonzero(coupling.rows.groups.kind[coupling.rows.group] == KL)
+        self.reach[kl] = coupling.rows.largest[kl]  # divided by their targets, not by their largest coefficients
         self.order, self.table = self._by_group(gamma)
 
     def smallest_price(self) -> float:
@@ -196,16 +202,18 @@ class CorpusDual:
     def solve(self, start: FloatArray, limit: float, tolerance: float, most_evaluations: int) -> CoupledSolution:
         """Reverse communication with the compiled solver, in an order in which groups stand together."""
         order, t, n = self.order, self.table, len(start)
-        dense = n <= solver.MOST_ROWS_WITH_HESSIAN
+        dense = n <= (MOST_WITH_TARGETS if np.any(t.kind == KL) else solver.MOST_ROWS_WITH_HESSIAN)
         trial = start[order]
         integers, floats = np.zeros(solver.N_INTEGERS, np.int64), np.zeros(solver.N_FLOATS)
         vectors, recent = np.zeros((solver.N_VECTORS, n)), np.zeros(solver.MEMORY)
-        vectors[solver.REACH], vectors[solver.SCALE] = 1.0, self.scale[order]
+        vectors[solver.REACH], vectors[solver.SCALE] = self.reach[order], self.scale[order]
         hessian = np.zeros((n, n) if dense else (0, 0))
         groups = (t.equality, t.start, t.kind, t.norm, t.amount)
         solver.begin(trial, *groups, integers, floats, vectors, recent)
         floats[solver.LIMIT] = limit
-        if not dense:
+        if dense:
+            integers[solver.LIMITED] = 0
+        else:
             integers[solver.METHOD], floats[solver.SPECTRAL] = solver.SPECTRAL_STEP, self._first_step()
         point, slope = np.empty(n), np.empty(n)
         best, best_point, best_slope = np.inf, trial.copy(), np.zeros(n)
