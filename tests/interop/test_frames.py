@@ -264,3 +264,10 @@ def test_results_are_files_of_tables(ending, tmp_path, capfd):
     found = run("extract", "convert", tmp_path / "few.jsonl", "-o", path, "--force")
     assert found == (2 if ending == "csv" else 0)
     assert ending == "parquet" or "token with white space, 'New York': write .parquet" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("cell", [3, 1.5, "up", [1], [{"name": "f"}], {"f": 1}])
+@pytest.mark.parametrize("name", ["votes", "columns"])
+def test_columns_of_a_frame_that_are_named_like_layers_are_left_alone(name, cell):
+    frame = pandas.DataFrame({"text": ["a b"], name: pandas.Series([cell], dtype=object)})
+    assert from_frame(frame) == [Document(("a", "b"))]

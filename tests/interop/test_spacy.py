@@ -156,3 +156,24 @@ def test_what_cannot_be_done_is_said(tmp_path):
     other.add_pipe("trellis_tag")
     with pytest.raises(DataError, match="needs a model file"):
         other("a")
+
+
+@pytest.mark.parametrize(
+    "returned, message",
+    [
+        (1, "expected a list of spans"), ("ab", "expected a list of spans"), ([None], r"a span is a Span of spaCy, or"),
+        ([(0, 1)], r"a span is a Span of spaCy, or"), ([(0, 1, "")], r"a span is a Span of spaCy, or"),
+        ([(0, 9, "X")], "but the Doc has 2 tokens"), ([(1, 1, "X")], "but the Doc has 2 tokens"),
+        ([(-1, 1, "X")], "but the Doc has 2 tokens"),
+    ],
+)  # fmt: skip
+def test_what_a_function_of_a_doc_returns_is_checked(returned, message):
+    def odd(doc):
+        return returned
+
+    with pytest.raises(DataError, match=f"labelling function 'odd', Doc 0: returned .*{message}"):
+        apply_to_docs([odd], [spacy.blank("en")("a b")])
+    with pytest.raises(DataError, match="expected a list of Docs, got NoneType"):
+        apply_to_docs([odd], None)
+    with pytest.raises(DataError, match=r"vocab must be the vocabulary of a pipeline, nlp\.vocab, got 'en'"):
+        to_doc(Document(("a",)), "en")

@@ -88,7 +88,7 @@ def from_frame(
             if row.get(own) is not None
         }
         for name in ("columns", "votes"):
-            record[name] = {own["name"]: own["values"] for own in record.get(name) or ()}
+            record[name] = _table(record.get(name))
         if "tokens" not in record:
             if not isinstance(record.get("text"), str):
                 raise DataError(
@@ -101,6 +101,14 @@ def from_frame(
         record["columns"] |= {name: row[name] for name in columns}
         found.append(document_of(record))
     return found
+
+
+def _table(cells: Any) -> dict[str, Any]:
+    """Columns or votes of a document, as :func:`to_frame` writes them; any other column of that name is not ours."""
+    rows = cells if isinstance(cells, list) else []
+    if not all(isinstance(own, Mapping) and own.keys() == {"name", "values"} for own in rows):
+        return {}
+    return {own["name"]: own["values"] for own in rows}
 
 
 def spans_frame(documents: Sequence[Document], library: str = "pandas") -> Any:

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from trellis.data.bio import NO_FIELD, runs
-from trellis.data.checks import check_list, check_names
+from trellis.data.checks import check_list, check_names, is_list, is_whole
 from trellis.data.document import Document, Labels, Relation, Span, check_document, check_documents
 from trellis.data.files import reason, shown
 from trellis.data.voted import votes_of_spans
-from trellis.errors import DataError
+from trellis.errors import DataError, counted
 from trellis.interop.needed import needed
 
 KEY = "trellis"
@@ -47,6 +47,8 @@ def to_doc(document: Document, vocab: Any = None, *, key: str = KEY) -> Any:
     spacy = needed("spacy", "spacy")
     extend()
     check_document(document)
+    if vocab is not None and not isinstance(vocab, spacy.Vocab):
+        raise DataError(f"vocab must be the vocabulary of a pipeline, nlp.vocab, got {vocab!r:.60}")
     words, spaces, places = _pieces(document)
     doc = spacy.tokens.Doc(spacy.Vocab() if vocab is None else vocab, words=words, spaces=spaces)
     if len(places) < len(words) or any(word.isspace() for word in document.tokens):
@@ -164,21 +166,33 @@ def apply_to_docs(functions: Iterable[Callable[..., Any]], docs: Iterable[Any]) 
             raise DataError(f"the labelling function {one.name!r} labels whole texts: use apply_functions")
         if not isinstance(one, LabellingFunction) and not hasattr(one, "__name__"):
             raise DataError(f"{one!r:.60} is neither a labelling function nor a function of a Doc")
-    for number, doc in enumerate(docs):
+    for number, doc in enumerate(check_list(docs, "Docs")):
         document, places = from_doc(doc), places_of(doc)
         for one in chosen:
             if isinstance(one, LabellingFunction):
                 [votes] = one.votes([document], number)
                 doc.spans[one.name] = [_span(doc, places, first, last, label) for label, first, last in runs(votes)]
             else:
-                doc.spans[one.__name__] = [_given_span(doc, span) for span in one(doc) or ()]
+                where = f"labelling function {one.__name__!r}, Doc {number}"
+                doc.spans[one.__name__] = [_given_span(doc, span, where) for span in _given_spans(one(doc), where)]
 
 
-def _given_span(doc: Any, given: Any) -> Any:
-    if hasattr(given, "label_"):
+def _given_spans(given: Any, where: str) -> Iterable[Any]:
+    if given is not None and (isinstance(given, str | bytes) or not isinstance(given, Iterable)):
+        raise DataError(f"{where}: returned {given!r:.60}: expected a list of spans")
+    return given or ()
+
+
+def _given_span(doc: Any, given: Any, where: str) -> Any:
+    kind = needed("spacy.tokens", "spacy").Span
+    if isinstance(given, kind):
         return given
-    first, last, label = given
-    return needed("spacy.tokens", "spacy").Span(doc, first, last, label=label)
+    span = tuple(given) if is_list(given) else ()
+    if len(span) != 3 or not all(map(is_whole, span[:2])) or not isinstance(span[2], str) or not span[2]:
+        raise DataError(f"{where}: returned {given!r:.60}: a span is a Span of spaCy, or (first token, end, label)")
+    if not 0 <= span[0] < span[1] <= len(doc):
+        raise DataError(f"{where}: returned {given!r:.60}, but the Doc has {counted(len(doc), 'token')}")
+    return kind(doc, int(span[0]), int(span[1]), label=span[2])
 
 
 def write_votes(docs: Iterable[Any], aggregator: Any, *, key: str = KEY, ents: bool = True) -> None:
