@@ -221,3 +221,10 @@ def _trimmed(lines):
 def test_there_are_pages_to_look_at():
     assert len(WITH_PYTHON) > 8
     assert len(WITH_COMMANDS) > 10
+
+
+def test_programs_side_by_side_have_ten_lines_or_fewer():
+    page = PAGES["integrations/snorkel-skweak.md"].read_text(encoding="utf-8")
+    programs = re.findall(r"<td>\n\n```python\n(.*?)```\n\n</td>", page, re.S)
+    assert len(programs) == 4
+    assert all(len([line for line in program.splitlines() if line.strip()]) <= 10 for program in programs)
