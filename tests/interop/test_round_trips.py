@@ -57,8 +57,9 @@ WHOLE = {
 @given(documents(), documents())
 @settings(max_examples=80)
 def test_all_layers_come_back(form, tmp_path_factory, one, other):
-    found = WHOLE[form]([one, other], tmp_path_factory.getbasetemp())
+    found = WHOLE[form]([replace(one, predicted=True), other], tmp_path_factory.getbasetemp())
     assert found == [one, other]
+    assert [again.predicted for again in found] == [True, False]
     assert [probabilities(again) for again in found] == [probabilities(one), probabilities(other)]
 
 
