@@ -161,7 +161,7 @@ def test_every_round_of_uem_rises_over_an_unknown_structure(constraints, gamma):
         Choice(), constraints, gamma=gamma, start="random", random_state=3, max_iter=6, tol=0.0, projection_tol=1e-6
     )
     if gamma == 0.0 and is_round(constraints):
-        with pytest.raises(ConstraintError, match="has an L2 strength"):
+        with pytest.raises(ConstraintError, match="has an L2 or KL strength"):
             learner.fit(TEXT)
         return
     learner.fit(TEXT)

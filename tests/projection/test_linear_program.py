@@ -171,7 +171,7 @@ def test_shards_share_a_coupling_row() -> None:
 
 def test_a_round_strength_is_refused() -> None:
     chain, rows, _ = problem(0, [(count("A") >= 1).penalty(1.0, "l2").named("round")])
-    with pytest.raises(ConstraintError, match="'round' has an L2 strength"):
+    with pytest.raises(ConstraintError, match="'round' has an L2 or KL strength"):
         project(chain, rows, 0.0)
 
 

@@ -222,6 +222,8 @@ def random_duals(rng: np.random.Generator, listing: Enumeration) -> tuple[np.nda
         if kind == Kind.PENALTY:
             size = np.linalg.norm(lam[members], DUAL_ORDER[norm])
             lam[members] *= amount / max(size, amount)
+        elif kind == Kind.KL:
+            lam[members] = np.minimum(lam[members], 0.99 * amount)
     blocks = []
     for block in rows.sparsity:
         dual = rng.exponential(1.0, size=(len(block), block.width))

@@ -27,6 +27,7 @@ from trellis.cli.tuning import TuneGamma, file_of, with_best_gamma
 from trellis.errors import DataError, counted
 
 if TYPE_CHECKING:
+    from trellis.apps.extract.extractor import Extractor
     from trellis.constraints import RulesFile
     from trellis.data.document import Document
     from trellis.data.vocabulary import Vocabulary
@@ -114,22 +115,26 @@ def train(
     extractor.save(save)
     if history is not None:
         extractor.ccm_.history_.save(history)
-    n_labelled = sum(t.labels is not None and None not in t.labels for t in few)
     if not quiet:
-        n_repeated = extractor.n_repeated_
-        repeated = f" (without {n_repeated} that repeat a labelled one)" if n_repeated else ""
-        typer.echo(
-            f"{counted(len(parsed), 'rule')}, {counted(n_labelled, 'labelled text')}, "
-            f"{counted(len(few) + n_many - n_repeated - n_labelled, 'other text')}{repeated}, "
-            f"{counted(len(extractor.label_names_), 'label')}, "
-            f"{counted(extractor.ccm_.n_iter_, 'round')} of {extractor.method_}: {save}",
-            err=True,
-        )
+        n_labelled = sum(t.labels is not None and None not in t.labels for t in few)
+        _tell_of_training(extractor, len(parsed), n_labelled, len(few) + n_many - n_labelled, save)
     if unlabelled and not n_many:
         typer.echo(f"Warning: there is no text in {', '.join(unlabelled)}: only labelled texts were used", err=True)
     _tell_of_partly_labelled(few)
     _warn_of_unseen(extractor.label_names_.names, few)
     _tell_of_rules(parsed, few, extractor.label_names_, quiet)
+
+
+def _tell_of_training(extractor: Extractor, n_rules: int, n_labelled: int, n_other: int, save: str) -> None:
+    """What the model has learned from."""
+    n_repeated = extractor.n_repeated_
+    repeated = f" (without {n_repeated} that repeat a labelled one)" if n_repeated else ""
+    typer.echo(
+        f"{counted(n_rules, 'rule')}, {counted(n_labelled, 'labelled text')}, "
+        f"{counted(n_other - n_repeated, 'other text')}{repeated}, {counted(len(extractor.label_names_), 'label')}, "
+        f"{counted(extractor.ccm_.n_iter_, 'round')} of {extractor.method_}: {save}",
+        err=True,
+    )
 
 
 def _labelled_texts(paths: Sequence[str], **columns: Any) -> list[Document]:
