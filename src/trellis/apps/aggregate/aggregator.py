@@ -215,6 +215,7 @@ class Aggregator(SavedEstimator):
 
         transductive : whether to enforce rules over the corpus on these texts; by default, they are left out
         """
+        self._check_fitted()
         return self.learner_.infer(self._batch(X), transductive=transductive).compute(OUTPUTS, POSTERIORS)
 
     def predict(self, X: Iterable[Any], *, transductive: bool = False) -> list[list[str]]:
