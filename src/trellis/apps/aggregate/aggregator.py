@@ -230,7 +230,8 @@ class Aggregator(SavedEstimator):
 
     def score(self, X: Iterable[Any], y: Sequence[Sequence[str]]) -> float:
         """Token accuracy: share of the tokens whose predicted label is that in ``y``."""
-        return self.learner_.infer(self._batch(X, y)).accuracy()
+        batch = self._batch(X, y)
+        return self.learner_.infer(batch).accuracy()
 
     def _batch(self, X: Iterable[Any], y: Sequence[Sequence[str]] | None = None) -> Batch:
         """Texts encoded, with the evidence of the network over words."""
