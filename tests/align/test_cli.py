@@ -248,7 +248,7 @@ def test_a_disk_that_fills_up_in_the_middle_leaves_the_old_output(text, tmp_path
 def test_evaluate_names_what_is_wrong(text, tmp_path, capfd):
     (tmp_path / "short").write_text("0-0\n")
     assert run("evaluate", "--alignment", text / "gold", tmp_path / "short") == 2
-    assert "has 1 lines but" in capfd.readouterr().err
+    assert "has 1 line but" in capfd.readouterr().err
     assert run("evaluate", "--alignment", "--fields", text / "gold", text / "links") == 2
     assert "one of: --alignment" in capfd.readouterr().err
 
@@ -283,3 +283,10 @@ def test_a_text_that_cannot_be_kept_on_disk_is_one_message(text, tmp_path, capfd
     assert "temporary folder" in message
     assert "TMPDIR" in message
     assert not (tmp_path / "a").exists()
+
+
+def test_the_stages_of_training_are_named(text, tmp_path, capfd):
+    assert run("align", "-s", text / "s", "-t", text / "t", "-o", tmp_path / "links") == 0
+    err = capfd.readouterr().err
+    assert "learning, Model 1: 4/4" in err
+    assert "learning, HMM: 2/2" in err

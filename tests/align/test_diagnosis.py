@@ -87,10 +87,26 @@ def test_gold_of_the_first_lines_is_enough_when_the_text_is_given(files, capfd):
     assert (files / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_gold_of_the_first_lines_is_enough_without_the_text(files, capfd):
+    assert run("evaluate", "--alignment", "gold", "links") == 0
+    assert "links       3 (2 sure in gold; first 2 of 3 pairs)" in capfd.readouterr().out
+    assert run("evaluate", "--alignment", "gold", "plain") == 0
+    assert "first" not in capfd.readouterr().out
+    assert run("evaluate", "--alignment", "links", "gold") == 2
+    assert "gold has 2 lines but links has 3" in capfd.readouterr().err
+
+
+def test_links_and_trees_compared_as_fields_name_the_option(files, capfd):
+    assert run("evaluate", "gold", "links") == 2
+    assert "compare word alignments with --alignment" in capfd.readouterr().err
+    (files / "t.conllu").write_text("1\ta\t_\tX\t_\t_\t0\troot\t_\t_\n\n")
+    assert run("evaluate", "t.conllu", "t.conllu") == 2
+    assert "compare dependency trees with --trees" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(
     "more, said",
     [
-        ((), "links has 3 lines but gold has 2"),
         (("-s", "s"), "give both --source and --target"),
         (("-s", "s", "-t", "gold"), "the text has 2 lines, but links has 3 and gold 2"),
     ],

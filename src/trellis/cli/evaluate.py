@@ -8,6 +8,7 @@ and output to rows (name, value) for people, and the same figures for JSON, shar
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sized
 from dataclasses import asdict
 from json import dumps
@@ -107,8 +108,8 @@ def _alignment(
     sides = [
         [words_of(line) for _, line in numbered_lines(path)] for path in (texts or {}).values() if path is not None
     ]
-    if not sides:
-        _check_as_many(gold, output, truth, found, "lines")
+    if len(truth) > len(found):
+        raise DataError(f"{output} has {counted(len(found), 'line')} but {gold} has {len(truth)}")
     for own in sides:
         if not len(truth) <= len(own) == len(found):
             raise DataError(
@@ -117,6 +118,7 @@ def _alignment(
     if not any(row.possible for row in truth):
         raise DataError(f"{gold}: it contains no links to compare with")
     links = [{link: 1.0 if p is None else p for link, p in row.items()} for row in found]
+    part = "" if len(truth) == len(found) else f"; first {len(truth)} of {counted(len(found), 'pair')}"
     scores, judged = score_links(links[: len(truth)], truth), links[: len(truth)]
     ones = diagnosis.one_to_one(judged)
     rows = [
@@ -124,7 +126,7 @@ def _alignment(
         ("recall", f"{100 * scores.recall:.2f}"),
         ("AER", f"{100 * scores.aer:.2f}"),
         ("F", f"{100 * scores.f:.2f}"),
-        ("links", f"{scores.n_links} ({scores.n_sure} sure in gold)"),
+        ("links", f"{scores.n_links} ({scores.n_sure} sure in gold{part})"),
         ("one-to-one", f"{100 * ones:.2f} % of the links"),
     ]
     figures: Figures = {**asdict(scores), "one_to_one": ones}
@@ -170,7 +172,10 @@ def _fields(gold: str, output: str) -> tuple[Rows, Figures]:
     from trellis.data.text_files import read_beside
     from trellis.metrics.fields import score_fields
 
+    _check_fields(gold)
     truth, found = read_beside(gold, output)
+    if not any(label is not None for text in truth for label in text.labels or ()):
+        raise DataError(f"{gold}: it contains no labels to compare with")
     scores = score_fields(*([t.labels or [None] * len(t) for t in texts] for texts in (truth, found)))
     rows = [
         ("accuracy", f"{100 * scores.accuracy:.2f} of {counted(scores.n_tokens, 'token')}"),
@@ -191,6 +196,18 @@ def _fields(gold: str, output: str) -> tuple[Rows, Figures]:
         "labels": list(scores.labels),
         "confusion": scores.confusion.tolist(),
     }
+
+
+def _check_fields(gold: str) -> None:
+    """Refuse trees and links by their names and contents, and name the option that compares them."""
+    from trellis.data.conllu import is_conllu
+    from trellis.data.files import STANDARD, numbered_lines
+
+    if is_conllu(gold):
+        raise DataError(f"{gold}: compare dependency trees with --trees, or tags with --induction")
+    first = "" if gold == STANDARD else next((line for _, line in numbered_lines(gold) if line), "")
+    if first and all(re.fullmatch(r"\d+[-?]\d+(:[\d.]+)?", link) for link in first.split()):
+        raise DataError(f"{gold}: compare word alignments with --alignment")
 
 
 def _field_cells(score: FieldScore) -> str:
