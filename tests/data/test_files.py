@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -329,3 +330,12 @@ def test_binary_files_are_replaced_in_the_same_manner(tmp_path: Path) -> None:
     with zipfile.ZipFile(path) as packed:
         assert packed.read("a") == b"1"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["m.trellis", "m.txt"])
+def test_an_archive_is_not_read_as_text(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("header.json", "{}")
+    with pytest.raises(DataError, match="expected text but found a model or other zip archive"):
+        text_of(path)

@@ -36,9 +36,9 @@ FilePath = str | os.PathLike[str]
 STANDARD = "-"
 """The path that means standard input to a reader and standard output to a writer."""
 
-
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-"""The byte order marks that such a file begins with."""
+ZIP = b"PK\x03\x04"
+"""The bytes that such files begin with; models are zip archives."""
 
 
 def shown(path: FilePath) -> str:
@@ -76,6 +76,8 @@ def lines_or_errors(path: FilePath) -> Iterator[tuple[int, str | DataError]]:
     try:
         with _opened(path) as handle:
             for number, raw in enumerate(handle, 1):
+                if number == 1 and raw.startswith(ZIP):
+                    raise DataError("expected text but found a model or other zip archive", path=shown(path))
                 try:
                     line = raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
                 except UnicodeDecodeError as error:
@@ -149,12 +151,9 @@ def _is_gzip(path: FilePath) -> bool:
 
 def _not_utf8(path: FilePath, line: int, error: UnicodeDecodeError) -> DataError:
     raw, at = error.object, error.start
-    if line == 1 and raw[:2] in UTF_16:
-        fix = "it starts like UTF-16, convert it to UTF-8"
-    else:
-        fix = "convert the file to UTF-8"
+    fix = "it starts like UTF-16, convert it" if line == 1 and raw[:2] in UTF_16 else "convert the file"
     return DataError(
-        f"expected UTF-8 but byte {at + 1} of the line is 0x{raw[at]:02x} ({error.reason}); {fix}",
+        f"expected UTF-8 but byte {at + 1} of the line is 0x{raw[at]:02x} ({error.reason}); {fix} to UTF-8",
         path=shown(path),
         line=line,
     )
