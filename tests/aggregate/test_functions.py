@@ -26,6 +26,7 @@ from trellis import (
     votes_to_matrix,
     write_documents,
 )
+from trellis.data.records import read_documents
 from trellis.data.voted_files import read_voted
 from trellis.data.wrench import read_wrench_gold, write_wrench
 
@@ -333,3 +334,16 @@ def test_functions_of_patterns_and_answers_are_on_spans_or_texts(make, tmp_path)
     given = ("X", "a") if make is pattern_function else (tmp_path / "a.jsonl",)
     with pytest.raises(DataError, match="unknown kind of .* function 'tokens'"):
         make(*given, on="tokens")
+
+
+def test_write_documents_takes_the_mappings_that_the_aggregator_takes(tmp_path):
+    votes = [
+        {"tokens": ["take", "aspirin"], "spans": {"list": [[1, 2, "DRUG"]], "cue": []}},
+        {"text": "good day", "votes": {"f": "GOOD", "g": None}},
+    ]
+    write_documents(tmp_path / "votes.jsonl", votes)
+    first, second = read_documents(tmp_path / "votes.jsonl")
+    assert first.votes == {"list": (None, "B-DRUG"), "cue": (None, None)}
+    assert second.votes == {"f": ("GOOD",), "g": (None,)}
+    with pytest.raises(DataError, match="entry 0: expected the key 'votes' or 'spans'"):
+        write_documents(tmp_path / "none.jsonl", [{"tokens": ["a"]}])

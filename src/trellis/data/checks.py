@@ -5,6 +5,7 @@ A wrong argument is a :class:`~trellis.errors.DataError` that says what was expe
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence, Set
 from numbers import Integral, Real
 from typing import Any
@@ -72,6 +73,8 @@ def check_list(items: Any, what: str) -> Iterable[Any]:
     """
     items = listed(items)
     single = isinstance(items, str | bytes | bytearray | Mapping | Set) or not isinstance(items, Iterable)
+    if isinstance(items, str) and "\0" not in items and os.path.isfile(items):
+        raise DataError(f"expected a list of {what}, got the name of a file: read {items!r} first")
     if single or (isinstance(items, np.ndarray) and items.ndim == 0):
         raise DataError(f"expected a list of {what}, got {type(items).__name__}: put it in brackets, [...]")
     found: Iterable[Any] = items

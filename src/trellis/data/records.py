@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from trellis.data.checks import check_list
 from trellis.data.document import Document, Relation, Span, check_documents
 from trellis.data.files import FilePath, shown, writing
 from trellis.data.jsonlines import json_lines, kind
@@ -88,8 +89,15 @@ def read_documents(path: FilePath) -> list[Document]:
     return [document_of(record, path=shown(path), line=line) for line, record in json_lines(path)]
 
 
-def write_documents(path: FilePath, documents: Iterable[Document]) -> None:
-    """Write documents as JSON lines with all of their layers."""
+def write_documents(path: FilePath, documents: Iterable[Document | Mapping[str, Any]]) -> None:
+    """Write documents as JSON lines with all of their layers.
+
+    documents : documents, or mappings with tokens and votes as ``Aggregator.fit`` takes them
+    """
+    from trellis.data.voted_files import voted_of
+
+    given = check_list(documents, "documents")
+    read = (voted_of(one, what=f"entry {i}") if isinstance(one, Mapping) else one for i, one in enumerate(given))
     with writing(path) as out:
-        for document in check_documents(documents):
+        for document in check_documents(read):
             out.write(json.dumps(document_record(document), ensure_ascii=False) + "\n")

@@ -234,7 +234,9 @@ def each_document(items: Any, tokeniser: Tokeniser = WORDS) -> Iterator[Document
         elif is_list(item) and all(isinstance(word, str) for word in item):
             yield Document(tuple(map(str, item)))
         else:
-            raise DataError(f"text {number} is {item!r:.80}: expected a string or a list of tokens")
+            pair = is_list(item) and len(item) == 2 and all(map(is_list, item))
+            hint = "; give tokens and labels as two lists, X and y" if pair else ""
+            raise DataError(f"text {number} is {item!r:.80}: expected a string or a list of tokens{hint}")
 
 
 def _of_row(row: Mapping[str, Any], number: int, tokeniser: Tokeniser) -> Document:

@@ -85,7 +85,10 @@ def voted_of(record: Any, *, what: str = "", path: str | None = None, line: int 
                 if vote is not None and (not isinstance(vote, str) or not vote):
                     raise refuse(f"function {function!r} votes {vote!r}: a vote is the name of a label, or null")
             votes[function] = tuple(own)
-    return Document(tuple(tokens), votes=votes, path=path, line=line)
+    try:
+        return Document(tuple(tokens), votes=votes, path=path, line=line)
+    except DataError as error:
+        raise refuse(str(error)) if what else error from None
 
 
 def as_voted(X: Iterable[Any]) -> list[Document]:

@@ -77,8 +77,9 @@ class VoteSummary:
             )
             for row in rows
         ]
-        note = ["* on a bound: the votes alone do not tell"] if any(one.on_bound for one in self.functions) else []
-        return "\n".join([*(line.rstrip() for line in lines), *note])
+        if any(one.on_bound for one in self.functions):
+            lines.append("* close to 0 or 1, because no other function contradicts this one")
+        return "\n".join(line.rstrip() for line in lines)
 
     def _repr_html_(self) -> str:
         head, *rows = self._rows()
