@@ -84,6 +84,16 @@ def test_a_closed_standard_input_is_an_error(command, folder, monkeypatch, capfd
     assert out == ""
 
 
+@pytest.mark.parametrize(
+    "command", ["tag predict", "parse predict", "match predict", "relate predict", "relate explain", "extract predict"]
+)
+def test_predictions_read_standard_input_by_default(command, folder, monkeypatch, capfd):
+    monkeypatch.setattr(sys, "stdin", None)
+    without_text = " ".join(word for word in READS[command].split() if word != "-")
+    assert run(*words(command, without_text)) == 2
+    assert capfd.readouterr().err.splitlines() == ["Error: standard input: cannot be read: it is closed"]
+
+
 TWICE = {
     "align": ("align -s - -t -", "--source and --target both read standard input"),
     "align --hints": ("align -i - --hints -", "--input and --hints both read standard input"),

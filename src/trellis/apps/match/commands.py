@@ -125,8 +125,10 @@ def train(
 
 
 def predict(
-    pairs: Annotated[str, typer.Argument(help="Pairs, `left TAB right`; labels are used for evaluation; `-`: stdin.")],
     model: Model,
+    pairs: Annotated[
+        str, typer.Argument(help="Pairs, `left TAB right`; labels are used for evaluation; `-`: stdin.")
+    ] = "-",
     output: Output = "-",
     rank: Annotated[
         int | None,

@@ -107,10 +107,8 @@ def train_tagger(
 
 
 def tag(
-    text: Annotated[
-        str, typer.Argument(help="Sentences: CoNLL-U (.conllu), or text with one sentence per line; `-`: stdin.")
-    ],
     model: Model,
+    text: Annotated[str, typer.Argument(help="Sentences: CoNLL-U (.conllu), or text, one per line; `-`: stdin.")] = "-",
     rules: Rules = None,
     tokenised: Annotated[bool, TOKENISED] = False,
     output: Output = "-",
@@ -165,8 +163,8 @@ def train_parser(
 
 
 def parse(
-    text: TaggedText,
     model: Model,
+    text: TaggedText = "-",
     rules: Rules = None,
     output: Output = "-",
     threads: Threads = None,

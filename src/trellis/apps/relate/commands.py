@@ -103,8 +103,8 @@ def train(
 
 
 def predict(
-    text: Annotated[str, typer.Argument(help="Sentences: .jsonl, or CoNLL04 columns; `-`: stdin, JSON lines.")],
     model: Model,
+    text: Annotated[str, typer.Argument(help="Sentences: .jsonl, or CoNLL04 columns; `-`: stdin, JSON lines.")] = "-",
     output: Output = "-",
     no_rules: Annotated[bool, flag("--no-rules", help="Predict without the rules.", panel=DECODING)] = False,
     json: Json = False,
@@ -130,8 +130,8 @@ def predict(
 
 
 def explain(
-    text: Annotated[str, typer.Argument(help="Sentences: .jsonl, or CoNLL04 columns; `-`: stdin, JSON lines.")],
     model: Model,
+    text: Annotated[str, typer.Argument(help="Sentences: .jsonl, or CoNLL04 columns; `-`: stdin, JSON lines.")] = "-",
     output: Output = "-",
     json: Json = False,
     threads: Threads = None,
