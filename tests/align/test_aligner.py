@@ -281,6 +281,8 @@ def test_mistakes_are_named(toy, tmp_path):
         Aligner(symmetrize="grow-dig").fit(toy[0])
     with pytest.raises(DataError, match="none of the 2 pairs has words on both sides"):
         Aligner().fit([("", "x"), ("y", "")])
+    with pytest.raises(DataError, match="there are no pairs"):
+        Aligner().fit([])
     (tmp_path / "no").write_text("nothing")
     with pytest.raises(ModelFileError):
         Aligner.load(tmp_path / "no")

@@ -91,3 +91,12 @@ def test_a_bad_dictionary_line_is_named(folder):
     (folder / "closed").write_text("the D\n")
     with pytest.raises(DataError, match="closed.*1|line 1"):
         run("induce", folder / "text.txt", *QUICK, "--closed", folder / "closed")
+
+
+def test_the_stages_of_training_are_named(folder):
+    plain = [word for word in QUICK if word != "-q"]
+    err = run("induce", folder / "text.txt", *plain, "-o", folder / "out.tsv").stderr
+    assert "learning without sparsity: 6/6" in err
+    assert "learning with sparsity: 2/2" in err
+    err = run("induce", folder / "text.txt", "--method", "em", *plain, "-o", folder / "em.tsv").stderr
+    assert "learning: 8/8" in err

@@ -108,7 +108,7 @@ Search = Annotated[
     str | None,
     name_option(
         "--search",
-        help="How the best output under constraints is searched. One of: auto, beam, astar, ilp, exact (proved to be "
+        help="How the best output under the rules is found. One of: auto, beam, astar, ilp, exact (proved to be "
         "the best).",
         panel=DECODING,
     ),

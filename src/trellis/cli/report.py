@@ -10,7 +10,7 @@ import typer
 from trellis.cli.bitext import ParallelText
 from trellis.cli.checks import check_files
 from trellis.cli.options import KNOWLEDGE, LabelColumn, Quiet, SomeModel, Threads, WordColumn, file_option, jobs
-from trellis.errors import DataError
+from trellis.errors import DataError, counted
 
 
 def report(
@@ -81,7 +81,8 @@ def report(
         page = page_of(loaded, data, gold=links, history=history)
     page.save(output)
     if output != "-" and not quiet:
-        typer.echo(f"wrote {output}: {', '.join(heading for heading, _ in page.sections)}", err=True)
+        sections = "".join(f"\n  {heading}" for heading, _ in page.sections)
+        typer.echo(f"{output} has {counted(len(page.sections), 'section')}:{sections}", err=True)
 
 
 def _pairs(source: str | None, target: str | None, joined: str | None, gold: str | None) -> tuple[list[Any], Any]:

@@ -126,7 +126,7 @@ def _words(block: SentenceLines, name: str) -> tuple[list[list[str]], list[int]]
     numbers: list[int] = []
     for line, cells in zip(block.numbers, block.rows, strict=True):
         if len(cells) != len(NAMES):
-            hint = ": of bare text `trellis tag predict` makes them" if len(cells) == 1 else ""
+            hint = "; `trellis tag predict` converts plain text to CoNLL-U" if len(cells) == 1 else ""
             message = f"expected {len(NAMES)} tab-separated columns but found {len(cells)}{hint}"
             raise DataError(message, path=name, line=line)
         if cells[ID] == str(len(rows) + 1):

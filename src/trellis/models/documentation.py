@@ -23,8 +23,8 @@ SHARED: Mapping[str, tuple[str, str]] = {
     "beam": ("int", "Beam width of the search."),
     "search": (
         '{"auto", "beam", "astar", "ilp", "exact"}',
-        'How the best output under constraints is searched. "auto" is beam search if possible; '
-        '"exact" continues with A* and integer programs until the output is proved to be the best.',
+        'How the best output under the rules is found. "auto" is beam search, or ILP for the semi-Markov CRF; '
+        '"exact" continues with A* and ILP until the output is proved to be the best.',
     ),
     "checkpoint": (
         "path or None",

@@ -224,6 +224,7 @@ class Aligner(SavedEstimator):
                 start="model", max_iter=rounds, tol=0.0, projection_tol=self.projection_tol,
                 max_evaluations=self.max_evaluations, n_jobs=self.n_jobs, track_likelihood=False, verbose=self.verbose,
             )  # fmt: skip
+            learner.title = "learning, Model 1" if kind == "model1" else "learning, HMM"
             with warnings.catch_warnings():
                 # Few evaluations per pair are meant: see docs/alignment.md.
                 warnings.simplefilter("ignore", ConvergenceWarning)

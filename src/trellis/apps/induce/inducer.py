@@ -170,24 +170,23 @@ class Inducer(Estimator):
         given = model.encode(X, y, fit=True)
         self._begin(model, given)
         given = given if self.keep_labels else given.with_labels(None)
-        engine = engine_for(self.n_jobs, self.engine)
-        training = Training(model, given, engine, unlabelled_weight=self.unlabelled_weight)
-        constraints = self._constraints()
-        plain = self.max_iter
-        if constraints:
+        engine, weight = engine_for(self.n_jobs, self.engine), self.unlabelled_weight
+        training = Training(model, given, engine, unlabelled_weight=weight)
+        plain, title = self.max_iter, UEM.title
+        if constraints := self._constraints():
+            title = "learning without sparsity"
             most = 3 * self.max_iter // 4
             usual = min(EM_ROUNDS, most) if self.emissions_ == "table" else most
             plain = usual if self.em_iter is None else self.em_iter
-        rounds: list[Round] = []
-        duals = None
+        rounds, duals = list[Round](), None
         step = ProjectedStep(training, (), likelihood=False)
         if plain:
             climb = DirectStep(step) if self.ascent_ == "gradient" else step
-            rounds += self._learner(plain).train(training, climb).history_
+            rounds += self._learner(plain, title).train(training, climb).history_
         if constraints and self.max_iter > plain:
             solving = SolverSettings(few_dual_steps=self.dual_steps, memory=self.memory)
             step = ProjectedStep(training, constraints, solving, likelihood=False)
-            later = self._learner(self.max_iter - plain).train(training, step)
+            later = self._learner(self.max_iter - plain, "learning with sparsity").train(training, step)
             n = len(rounds)
             rounds += [replace(entry, number=entry.number + n) for entry in later.history_]
             duals = later.duals_
@@ -261,11 +260,13 @@ class Inducer(Estimator):
             scale = usual if self.start_scale is None else self.start_scale
             model.randomize(np.random.default_rng(self.random_state), scale)
 
-    def _learner(self, rounds: int) -> UEM:
-        return UEM(
-            None, gamma=self.gamma, start="model", max_iter=rounds,
-            tol=0.0, n_jobs=self.n_jobs, track_likelihood=False, verbose=self.verbose,
+    def _learner(self, rounds: int, title: str) -> UEM:
+        learner = UEM(
+            None, gamma=self.gamma, start="model", max_iter=rounds, tol=0.0, n_jobs=self.n_jobs,
+            track_likelihood=False, verbose=self.verbose,
         )  # fmt: skip
+        learner.title = title
+        return learner
 
     def _read(self, step: ProjectedStep, duals: Duals | KeyDuals | None) -> None:
         """States and the l1/linf statistic of the training text, from one more E-step at the final parameters."""

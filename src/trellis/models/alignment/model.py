@@ -161,9 +161,8 @@ class AlignmentModel(SavedEstimator):
         source, target = (WordCodes(None if self._has_both else self.prefix, stems=own) for own in stems)
         bitext = code_pairs(each_pair(pairs), source, target, storage)
         if bitext.n_empty == len(bitext):
-            raise DataError(
-                f"none of the {len(bitext)} pairs has words on both sides, so there is nothing to learn from"
-            )
+            found = f"none of the {len(bitext)} pairs has words on both sides" if len(bitext) else "there are no pairs"
+            raise DataError(f"{found}, so there is nothing to learn from")
         known = self.priors or {}, self.same_spelling
         self.stems_, self._stage = None, BOTH
         if stems[0] is not None and stems[1] is not None:
