@@ -29,6 +29,7 @@ def help_of(monkeypatch, capfd):
 def test_help_fits_eighty_columns_without_a_cut_name(command, help_of):
     shown = help_of(*command.split())
     assert "…" not in shown
+    assert "`" not in shown  # markup is rendered
     assert "docs/" not in shown  # an installed package has no such folder
     assert max(map(cell_len, shown.splitlines())) <= 80
     for name in flags(command) if command else {one.split()[0] for one in COMMANDS}:

@@ -29,7 +29,7 @@ import typer
 
 from trellis._version import __version__
 from trellis.cli import evaluate, info, report
-from trellis.cli.commands import Commands, add_command
+from trellis.cli.commands import MARKUP, Commands, add_command
 from trellis.cli.options import in_flags
 from trellis.data.files import reason
 from trellis.errors import ConvergenceWarning, TrellisError
@@ -44,7 +44,7 @@ app = typer.Typer(
     help="Learn structured predictors from rules, expected counts, agreement and a few labels.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=MARKUP,
 )
 
 # Modules of commands are imported for --help too, so what is heavy is imported inside their functions.

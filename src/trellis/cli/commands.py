@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -21,6 +21,9 @@ from typer.models import CommandInfo
 
 from trellis.cli.settings import FieldOptions
 from trellis.errors import DataError
+
+MARKUP: Literal["markdown"] = "markdown"
+"""How help texts are written."""
 
 Answers = Mapping[str, str]
 Translation = Callable[[list[str]], list[str]]
@@ -241,7 +244,10 @@ def _kind(
     habits: type[TyperCommand],
     inner: Sequence[Callable[..., None]] = (),
 ) -> type[Deferred]:
-    made = {_name(one): _kind(one, None, answering())(_name(one), help=inspect.getdoc(one)) for one in inner}
+    made = {
+        _name(one): _kind(one, None, answering())(_name(one), help=inspect.getdoc(one), rich_markup_mode=MARKUP)
+        for one in inner
+    }
     own = {"function": staticmethod(function), "settings": settings, "habits": habits, "inner": made}
     return type(function.__name__, (Deferred,), own)
 

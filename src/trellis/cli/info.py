@@ -39,7 +39,7 @@ def info(
 ) -> None:
     """Show versions, cores and compiled kernels, or the contents of a model.
 
-    `trellis info -m m.trellis` shows class, labels, size and settings of a model.
+    `trellis info -m m.trellis` shows the class, labels, size and settings of a model.
     """
     check_files({"--model": model}, {"--output": output})
     rows = _installation(compile_) if model is None else _model(model)

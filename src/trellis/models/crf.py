@@ -53,7 +53,7 @@ class CRF(LogLinearModel, SequenceModel):
         Function that maps a sentence and a position to a description of the token. By default, tokens are descriptions
         themselves: dictionaries, lists of feature names, or words.
     min_count : int, default=1
-        Features of fewer tokens are dropped.
+        Features that occur on fewer tokens are dropped.
     all_pairs : bool, default=False
         Use a weight for every pair of feature and label, not only for those that occur in the training data.
     ends : bool, default=True

@@ -23,7 +23,7 @@ SHARED: Mapping[str, tuple[str, str]] = {
     "beam": ("int", "Beam width of the search."),
     "search": (
         '{"auto", "beam", "astar", "ilp", "exact"}',
-        'How the best output under the rules is found. "auto" is beam search, or ILP for the semi-Markov CRF; '
+        'How the best output under the rules is found. "auto" is beam search, or ILP if the structure has none; '
         '"exact" continues with A* and ILP until the output is proved to be the best.',
     ),
     "checkpoint": (

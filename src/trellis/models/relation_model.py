@@ -111,7 +111,7 @@ class RelationModel(SavedEstimator):
     relations : list of str or None, default=None
         Names of the relations. By default, those that occur in training.
     min_count : int, default=2
-        Features of fewer pairs are dropped.
+        Features that occur in fewer pairs are dropped.
     max_iter : int, default=60
         Rounds of L-BFGS in each M-step.
     tol : float, default=1e-06

@@ -43,13 +43,13 @@ class LabellingFunction:
     Parameters
     ----------
     function : callable
-        What is called; see :func:`labelling_function`.
+        Function to call; see :func:`labelling_function`.
     name : str
-        Name among the votes.
+        Name of the function.
     label : str or None, default=None
         Label it votes for; None if the function returns labels.
     on : {"tokens", "spans", "text", "documents"}, default="tokens"
-        What the function looks at.
+        What the function is called with.
     bio : bool, default=True
         Whether neighbouring tokens with one label are one entity.
     """
@@ -200,7 +200,7 @@ def labelling_function(
         document, and returns (first token, end) pairs. ``"text"``: with the string of a text, which has one label as a
         whole. ``"documents"``: with a list of documents, and returns the votes on the tokens of each.
     name : str or None, default=None
-        Name among the votes. By default that of the function.
+        Name in the votes. By default, that of the Python function.
     bio : bool, default=True
         Whether neighbouring tokens with one label are one entity.
 

@@ -56,7 +56,7 @@ Rules = Annotated[
     str | None,
     file_option(
         "--rules",
-        help=f"{RULES} Rules that predictions satisfy.",
+        help=f"{RULES} Predictions satisfy these rules.",
         panel=KNOWLEDGE,
     ),
 ]
@@ -288,7 +288,8 @@ def transfer(
 
     `trellis transfer --source-parser en.trellis -s en.conllu -t es.conllu --links links.txt --save es.trellis`
 
-    Both sides need tags in UPOS. Without them, taggers add tags and tokenise raw text as their treebanks are tokenised.
+    Both sides need tags in UPOS. Without them, taggers tag the text, and tokenise raw text in the way of their
+    treebanks.
     """
     from trellis.apps.parse.parser import Parser
     from trellis.apps.parse.transfer import Transfer

@@ -48,7 +48,7 @@ def train(
     labelled: Annotated[list[str] | None, LABELLED_SENTENCES] = None,
     unlabelled: Annotated[list[str] | None, UNLABELLED] = None,
     no_finder: Annotated[
-        bool, flag("--no-finder", help="Do not learn to find mentions, because all texts have them.", panel=DECODING)
+        bool, flag("--no-finder", help="Do not learn to find mentions; all texts must contain them.", panel=DECODING)
     ] = False,
     tagger: Annotated[
         str | None, file_option("--tagger", help="Tagger of the words (`trellis tag train`).", panel=KNOWLEDGE)

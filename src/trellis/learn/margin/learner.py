@@ -44,8 +44,8 @@ class MarginLearner(Learner):
         Model with weights and a feature map, such as :class:`CRF`, :class:`MaxEnt` or :class:`ArcParser`. A copy is
         trained and stored as ``model_``.
     constraints : list of Constraint
-        Constraints that apply to every search, in training and prediction. Hard constraints hold; penalties are paid.
-        Those of strength "learned" get a penalty estimated from the given outputs.
+        Constraints that apply to every search, in training and prediction. Hard constraints always hold;
+        violations of others cost their penalty, which is estimated from the given outputs for strength "learned".
     random_state : int or None
         Seed of the order of examples.
     C : float

@@ -42,8 +42,9 @@ def propose(
 ) -> None:
     """Propose target expectations: words, and the expected share of each label among their occurrences.
 
-    `trellis extract propose text.txt -l few.tsv -o targets.tsv`: edit the table, then name it in a rules file,
-    `[[rule]]` with `targets = "targets.tsv"` and a `penalty`, for `trellis extract train --method pr`.
+    `trellis extract propose text.txt -l few.tsv -o targets.tsv`
+
+    Edit the table, then use it in a rule with `targets = "targets.tsv"` and a `penalty`.
     """
     from json import dumps
 
