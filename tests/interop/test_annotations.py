@@ -199,3 +199,11 @@ def test_texts_to_label_next_are_uncertain_ones_with_reasons(tmp_path, capfd):
     lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     assert [line["text"] for line in lines] == [one.document.text for one in found[:2]]
     assert lines[0]["reasons"] == found[0].reasons
+
+
+def test_relations_of_a_discontinuous_span_of_brat_refer_to_its_first_part(tmp_path):
+    (tmp_path / "a.txt").write_text("Ann Lee met Bob")
+    (tmp_path / "a.ann").write_text("T1\tNAME 0 3;4 7\tAnn Lee\nT2\tNAME 12 15\tBob\nR1\tmet Arg1:T1 Arg2:T2\n")
+    found = read_brat(tmp_path / "a.ann")
+    assert [span.text for span in found.spans] == ["Ann", "Lee", "Bob"]
+    assert found.relations == (Relation(0, 2, "met"),)
