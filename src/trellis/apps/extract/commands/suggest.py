@@ -30,7 +30,7 @@ def suggest(
     text: Annotated[str, typer.Argument(help="Unlabelled texts; `-`: stdin.")] = "-",
     output: Output = "-",
     labelled: Annotated[list[str] | None, LABELLED] = None,
-    number: Annotated[int, number_option("--texts", "-n", min=1, help="Suggest this many texts.")] = 10,
+    number: Annotated[int, number_option("--texts", min=1, help="Suggest this many texts.")] = 10,
     word_column: WordColumn = 0,
     label_column: LabelColumn = 1,
     json: Json = False,
