@@ -99,8 +99,8 @@ class Aggregator(SavedEstimator):
     rules : str or None, default=None
         Text of a rules file, in which every function is a column.
     encoder : str or None, default=None
-        Encoder of a network over the words, as evidence beside the votes: "bilstm", "wordllama", a text file of word
-        vectors, or a Hugging Face transformer (folder or name). Needs PyTorch. By default, words are not used.
+        Encoder of a network: "bilstm", "wordllama", a text file of word vectors, or a Hugging Face transformer (folder
+        or name). The words are evidence beside the votes. Needs PyTorch. By default, words are not used.
     max_iter : int, default=100
         Rounds of training. Training may stop earlier.
     device : str, default="cpu"

@@ -62,8 +62,8 @@ class Relater(SavedEstimator):
     rules : str
         Text of a rules file; :meth:`from_file` reads one.
     encoder : str or None, default=None
-        Encoder of a network whose scores are added to those of features: "bilstm", "wordllama", a text file of word
-        vectors, or a Hugging Face transformer (folder or name). Needs PyTorch. By default, features alone.
+        Encoder of a network: "bilstm", "wordllama", a text file of word vectors, or a Hugging Face transformer (folder
+        or name). Its scores are added to those of features. Needs PyTorch. By default, features alone.
     method : {"uem", "pr", "codl", "supervised"}, default="uem"
         How to learn. One of "uem", "pr" (γ = 1), "codl" or "supervised".
     gamma : float, default=0.5
