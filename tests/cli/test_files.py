@@ -74,7 +74,7 @@ REST = {
     "info": [],
 }
 WRITES = ("--output", "--save", "--history", "--probabilities", "--accuracies", "--forward-links", "--backward-links",
-          "--lexicon", "--reordering", "--pair-scores")  # fmt: skip
+          "--lexicon", "--reordering", "--pair-scores", "--end-model")  # fmt: skip
 OF_TREES = ("tag train", "tag predict", "parse train", "parse predict", "induce-trees", "transfer")
 """CoNLL-U in and out: tests/parse."""
 OF_PAIRS = ("match train", "match predict")
