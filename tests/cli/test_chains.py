@@ -145,10 +145,11 @@ CHAINS = {
         "trellis report gold.tsv -m m -o page.html",
         ("trellis evaluate gold.tsv out.tsv --json", "accuracy", 0.95),
     ),
-    "predict JSON lines, train on them": (
+    "predict JSON lines, accept them, train on them": (
         TRAINED,
         "trellis extract predict -m m raw.txt -o out.jsonl -q",
-        f"trellis extract train rules.toml -l out.jsonl --save again --rounds 1 {FAST}",
+        "trellis extract convert out.jsonl --accept -o labels.tsv",
+        f"trellis extract train rules.toml -l labels.tsv --save again --rounds 1 {FAST}",
         "trellis extract predict -m again gold.tsv -o out.tsv -q",
         ("trellis evaluate gold.tsv out.tsv --json", "accuracy", 0.95),
     ),

@@ -82,6 +82,8 @@ def test_converting_and_training_warn_of_predicted_labels(command, folder, capfd
     assert "the labels of 3 texts are predictions, which doccano cannot represent" in capfd.readouterr().err
     assert run("extract", "train", "rules.toml", "-l", "few.tsv", "-l", "found.jsonl", "--save", "n") == 0
     assert "the labels of 3 texts in found.jsonl are predictions" in capfd.readouterr().err
+    assert run("extract", "train", "rules.toml", "-l", "found.jsonl", "--save", "o") == 2
+    assert "no label is filled in. Correct or accept the predictions" in capfd.readouterr().err
 
 
 def test_tokens_as_json_are_documents_with_their_text(folder, capfd):

@@ -76,11 +76,13 @@ def test_fields_beside_their_like_survive_from_columns_to_columns(folder, capfd)
 
 def test_fields_beside_their_like_survive_as_json_spans(folder, capfd):
     assert run("extract", "predict", "-m", folder / "m.trellis", folder / "gold.tsv", "-o", folder / "out.jsonl") == 0
-    assert run("extract", "train", folder / "rules.toml", "-l", folder / "out.jsonl",
+    accepted = folder / "accepted.jsonl"
+    assert run("extract", "convert", folder / "out.jsonl", "--accept", "--json", "-o", accepted) == 0
+    assert run("extract", "train", folder / "rules.toml", "-l", accepted,
                "--save", folder / "again.trellis",
                "--model-kind", "semi-crf", "-q") == 0  # fmt: skip
     records = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
-    for record, text in zip(records, read_labelled(folder / "out.jsonl"), strict=True):
+    for record, text in zip(records, read_labelled(folder / "out.jsonl", predictions=True), strict=True):
         spans = [(f["label"], f["start"], f["end"]) for f in record["fields"]]
         assert [(f.label, f.start, f.end) for f in fields_of(text, text.labels)] == spans
     # the same from text and spans alone

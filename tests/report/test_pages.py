@@ -252,7 +252,9 @@ def test_the_command_writes_a_page_of_a_run_and_of_a_model(tmp_path, capfd, monk
     lines = ("\n".join(f"{w}\t{y}" for w, y in zip(s.tokens, s.labels, strict=True)) for s in sentences)
     (tmp_path / "gold.tsv").write_text("\n\n".join(lines) + "\n", encoding="utf-8")
     assert run("report", "gold.tsv", "-m", "m") == 0
-    assert "report.html: 14 labels against gold" in capfd.readouterr().err
+    said = capfd.readouterr().err
+    assert said.startswith("report.html has 6 sections:\n")
+    assert "14 labels against gold" in said
     assert "articles" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert run("report", "--run", "rounds.jsonl", "-o", "run.html") == 0
     assert "3 rounds" in (tmp_path / "run.html").read_text(encoding="utf-8")

@@ -8,8 +8,10 @@ and output to rows (name, value) for people, and the same figures for JSON, shar
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sized
+from contextlib import suppress
 from dataclasses import asdict
 from json import dumps
 from typing import TYPE_CHECKING, Annotated, Any
@@ -201,11 +203,14 @@ def _fields(gold: str, output: str) -> tuple[Rows, Figures]:
 def _check_fields(gold: str) -> None:
     """Refuse trees and links by their names and contents, and name the option that compares them."""
     from trellis.data.conllu import is_conllu
-    from trellis.data.files import STANDARD, numbered_lines
+    from trellis.data.files import numbered_lines
 
     if is_conllu(gold):
         raise DataError(f"{gold}: compare dependency trees with --trees, or tags with --induction")
-    first = "" if gold == STANDARD else next((line for _, line in numbered_lines(gold) if line), "")
+    first = ""
+    if os.path.isfile(gold):  # not a folder, nor a pipe, which can be read only once
+        with suppress(DataError):  # not text: a table
+            first = next((line for _, line in numbered_lines(gold) if line), "")
     if first and all(re.fullmatch(r"\d+[-?]\d+(:[\d.]+)?", link) for link in first.split()):
         raise DataError(f"{gold}: compare word alignments with --alignment")
 

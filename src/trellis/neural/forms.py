@@ -18,7 +18,8 @@ import numpy as np
 
 from trellis.data.ragged import FloatArray, IntArray, take_rows
 from trellis.errors import DataError, check_name
-from trellis.structures import Categorical, Chain, Joint, Segments, SpanningTrees, Structure, Trees
+from trellis.structures import Categorical, Chain, Segments, SpanningTrees, Structure, Trees
+from trellis.structures.joint import members_of
 from trellis.structures.structure import PosteriorOptions, expect_scores
 
 Arrays = tuple[FloatArray, ...]
@@ -115,9 +116,8 @@ def with_all_marginals(scores: Structure) -> Structure:
     """The same scores, whose posteriors have the marginals of all parts."""
     if scores.kind in ALL_MARGINALS:
         scores.__class__ = ALL_MARGINALS[scores.kind]
-    if isinstance(scores, Joint):
-        for member in scores.members:
-            with_all_marginals(member)
+    for member in members_of(scores):
+        with_all_marginals(member)
     return scores
 
 

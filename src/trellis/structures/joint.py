@@ -170,6 +170,11 @@ class JointParts(Parts):
         ]
 
 
+def members_of(scores: Structure) -> tuple[Structure, ...]:
+    """The structures that a joint one consists of; of any other, none."""
+    return scores.members if isinstance(scores, Joint) else ()
+
+
 class Joint(Structure):
     """Scores of several structures over the same instances.
 

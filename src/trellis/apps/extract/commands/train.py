@@ -143,9 +143,12 @@ def _labelled_texts(paths: Sequence[str], **columns: Any) -> list[Document]:
     from trellis.data.text_files import read_labelled
 
     few: list[Document] = []
+    n_predicted = 0
     for path in paths:
         read = read_labelled(path, **columns, predictions=True)
-        if n := sum(text.predicted for text in read):
+        n = sum(text.predicted for text in read)
+        n_predicted += n
+        if n:
             typer.echo(
                 f"Warning: the labels of {counted(n, 'text')} in {path} are predictions, so they count as unlabelled. "
                 "Correct them in an annotation tool, or accept them: `trellis extract convert FILE --accept`",
@@ -153,9 +156,10 @@ def _labelled_texts(paths: Sequence[str], **columns: Any) -> list[Document]:
             )
         few += map(without_predictions, read)
     if few and all(set(t.labels or (None,)) == {None} for t in few):
-        raise DataError(
-            f"{', '.join(paths)}: no label is filled in. Replace each `_` by a label, in at least a few texts"
-        )
+        remedy = "Replace each `_` by a label, in at least a few texts"
+        if n_predicted:
+            remedy = "Correct or accept the predictions of at least a few texts"
+        raise DataError(f"{', '.join(paths)}: no label is filled in. {remedy}")
     if paths and not few:
         raise DataError(f"{', '.join(paths)}: there is no text in it")
     return few
