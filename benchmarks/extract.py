@@ -27,6 +27,7 @@ from _panel.common import Options, Score
 from _rows import constant, rows_table
 
 from trellis import Extractor
+from trellis.apps.extract import features as token_features
 from trellis.apps.extract import learning as parts
 from trellis.apps.extract import word_classes
 from trellis.metrics.fields import score_fields
@@ -86,6 +87,10 @@ CHANGES: dict[str, Callable[[], Any]] = {
     "pseudo-labels of weight 1": partial(constant, parts, "PSEUDO_LABELLED", 1.0),
     "no weights of label pairs after a mark": partial(constant, parts, "EDGES", False),
     "common numbers and initials are words": partial(constant, word_classes, "ALWAYS", frozenset()),
+    "features of the next words alone, not the second next": partial(
+        constant, token_features, "NEIGHBOURS", (-1, 0, 1)
+    ),
+    "no features of positions from the beginning and end": partial(constant, token_features, "LAST", 0),
 }
 NETWORK = "with a network"
 NETWORKS: dict[str, Callable[[], Any]] = {
