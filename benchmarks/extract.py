@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from functools import partial
 from pathlib import Path
@@ -92,12 +92,21 @@ CHANGES: dict[str, Callable[[], Any]] = {
     ),
     "no features of positions from the beginning and end": partial(constant, token_features, "LAST", 0),
 }
+
+
+def fewer_passes() -> AbstractContextManager[None]:
+    """At most ten passes over the texts in place of forty."""
+    from trellis.neural import encoders
+
+    return constant(encoders, "FEW_PASSES", (3, 10))
+
+
 NETWORK = "with a network"
 NETWORKS: dict[str, Callable[[], Any]] = {
     NETWORK: nullcontext,
     "network learns at temperature 1": partial(constant, parts, "SOFTENED", 1.0),
     "network learns at temperature 4": partial(constant, parts, "SOFTENED", 4.0),
-    "network of a quarter of the passes": partial(constant, parts, "NETWORK_TEXTS", 2_500),
+    "network of a quarter of the passes": fewer_passes,
 }
 DEFAULT, WITHOUT_RULES = "default", "no rules in prediction"
 ROWS = (DEFAULT, *SETTINGS, *CHANGES, WITHOUT_RULES)
