@@ -101,12 +101,21 @@ def fewer_passes() -> AbstractContextManager[None]:
     return constant(encoders, "FEW_PASSES", (3, 10))
 
 
+def larger_network() -> AbstractContextManager[None]:
+    """Twice the size of words and of the hidden layer."""
+    from trellis.neural import encoders
+
+    sizes = {"word_size": 100, "char_size": 50, "hidden": 128, "layers": 1, "min_count": 1}
+    return constant(encoders, "small_encoder", partial(encoders.encoder_of, **sizes))
+
+
 NETWORK = "with a network"
 NETWORKS: dict[str, Callable[[], Any]] = {
     NETWORK: nullcontext,
     "network learns at temperature 1": partial(constant, parts, "SOFTENED", 1.0),
     "network learns at temperature 4": partial(constant, parts, "SOFTENED", 4.0),
     "network of a quarter of the passes": fewer_passes,
+    "network of twice the size": larger_network,
 }
 DEFAULT, WITHOUT_RULES = "default", "no rules in prediction"
 ROWS = (DEFAULT, *SETTINGS, *CHANGES, WITHOUT_RULES)
